@@ -1,64 +1,30 @@
 //! The command line of hoistway: arguments in, tables out. Everything else is in `hoistway-lab`.
+//!
+//! `verbs` has a file or folder for each verb, `args` puts their options together, `common` is what they share.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
-mod terminal;
+mod common;
 mod args;
-mod baseline;
-mod bench;
-mod beside;
-mod calibrate;
-mod compare;
-mod describe;
-mod diff;
-mod explain;
-mod job;
-mod list;
-#[cfg(all(feature = "live", target_os = "linux"))]
-mod live;
-mod merge;
-mod output;
-mod population;
-mod recommend;
-mod replay;
-mod replay_trace;
-mod report;
-mod reproduce;
-mod results;
-mod show;
-mod table;
-mod trace_args;
-mod what_if;
-mod world;
+mod failure;
+mod verbs;
 
+use args::{Args, Command};
 use clap::FromArgMatches;
-use hoistway_files::shown;
-use std::io::Write;
+use common::output::print;
+use common::terminal;
+use failure::Failure;
 use std::process::ExitCode;
 
-/// How a command ends when it does not end well.
-#[derive(Debug)]
-enum Failure {
-    /// Wrong usage: names, files and flags (exit code 2).
-    Usage(String),
-    /// The work failed (exit code 1).
-    Failed(String),
-    /// The environment lacks something (exit code 3).
-    Environment(String),
-    /// The work is done, and its answer is no (exit code 1, no message).
-    No,
-    /// Ctrl-C (exit code 130): what is left of the work.
-    Interrupted(String),
-}
-
-fn main() -> ExitCode {
+/// What the arguments of this process ask for, from beginning to end.
+pub fn run() -> ExitCode {
     let matches = args::command().try_get_matches();
-    let args = match matches.and_then(|m| args::Args::from_arg_matches(&m)) {
+    let args = match matches.and_then(|m| Args::from_arg_matches(&m)) {
         Ok(args) => args,
         Err(told) => return not_run(&told),
     };
-    match run(args) {
+    match dispatch(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Failed(message)) => fail(1, &message),
@@ -82,49 +48,31 @@ fn not_run(told: &clap::Error) -> ExitCode {
     ExitCode::from(told.exit_code() as u8)
 }
 
-fn run(args: args::Args) -> Result<(), Failure> {
+/// Carries out a verb.
+fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
         #[cfg(all(feature = "live", target_os = "linux"))]
-        args::Command::Live(verb) => live::run(&verb),
-        args::Command::Calibrate(options) => calibrate::calibrate(&options),
-        args::Command::List(list) => list::list(&list),
-        args::Command::Show(show) => show::show(&show),
-        args::Command::Compare(options) => compare::compare(&options),
-        args::Command::Run(options) => compare::run_one(&options),
-        args::Command::Population(options) => population::population(&options),
-        args::Command::WhatIf(options) => what_if::what_if(&options),
-        args::Command::Describe(options) => describe::describe(&options),
-        args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
-        args::Command::Reproduce(options) => reproduce::reproduce(&options),
-        args::Command::Bench(options) => bench::bench(&options),
-        args::Command::Replay(options) => replay_trace::replay_trace(&options),
-        args::Command::Report(options) => report::report(&options),
-        args::Command::Merge(options) => merge::merge(&options),
-        args::Command::Recommend(options) => recommend::recommend(&options),
-        args::Command::Diff(options) => diff::diff(&options),
-        args::Command::Completions { shell } => {
+        Command::Live(verb) => verbs::live::run(&verb),
+        Command::Calibrate(options) => verbs::calibrate::calibrate(&options),
+        Command::List(list) => verbs::list::list(&list),
+        Command::Show(show) => verbs::show::show(&show),
+        Command::Compare(options) => verbs::compare::compare(&options),
+        Command::Run(options) => verbs::run::run_one(&options),
+        Command::Population(options) => verbs::population::population(&options),
+        Command::WhatIf(options) => verbs::what_if::what_if(&options),
+        Command::Describe(options) => verbs::describe::describe(&options),
+        Command::ReplayDecisions(options) => verbs::replay_decisions::replay_decisions(&options),
+        Command::Reproduce(options) => verbs::reproduce::reproduce(&options),
+        Command::Bench(options) => verbs::bench::bench(&options),
+        Command::Replay(options) => verbs::replay::replay(&options),
+        Command::Report(options) => verbs::report::report(&options),
+        Command::Merge(options) => verbs::merge::merge(&options),
+        Command::Recommend(options) => verbs::recommend::recommend(&options),
+        Command::Diff(options) => verbs::diff::diff(&options),
+        Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut args::command(), "hoistway", &mut text);
             print(&String::from_utf8_lossy(&text))
         }
-    }
-}
-
-/// The arguments in words, for people.
-#[cfg(all(feature = "live", target_os = "linux"))]
-fn arguments() -> String {
-    let all: Vec<_> = std::env::args_os().skip(1).collect();
-    all.join(std::ffi::OsStr::new(" ")).to_string_lossy().into_owned()
-}
-
-/// Data goes to stdout, shown as on every terminal ([`terminal`]). A reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> Result<(), Failure> {
-    let text = shown::text(text);
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(format!("stdout: {e}")))
-        }
-        _ => Ok(()),
     }
 }

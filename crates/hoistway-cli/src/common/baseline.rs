@@ -4,9 +4,10 @@
 //! ratio is off 1 by more than the band. Better and worse both count: a baseline that is no longer true protects nobody. A cell of the
 //! baseline that this run does not have counts too, since a test that is no longer run cannot fail.
 
-use crate::args::Common;
-use crate::table::{Table, cell, limit, told_apart};
-use crate::{Failure, diff};
+use crate::common::options::Common;
+use crate::common::run_dirs;
+use crate::common::table::{Table, cell, limit, told_apart};
+use crate::failure::Failure;
 use hoistway_lab::diff::{Quantity, diff as compare, without_choice};
 use hoistway_lab::judge;
 use hoistway_lab::result::{Run, number_text};
@@ -68,7 +69,7 @@ impl Baseline {
         for grid in grids {
             let inner = place.join(&grid.experiment.id);
             let dir = if inner.join("run.toml").is_file() { &inner } else { place };
-            let run = diff::read(dir)?;
+            let run = run_dirs::read(dir)?;
             if run.manifest.experiment != grid.experiment.id {
                 return Err(Failure::Usage(format!(
                     "--baseline {}: a run of {}, not of {}; name a run of the same experiment, or for several a folder with \
@@ -143,9 +144,9 @@ pub fn unchosen(grid: &mut Grid, run: &Run, threads: usize) -> Result<Unchosen, 
         return Ok(Unchosen { cells, all, simulated: false });
     }
     let reps = std::mem::replace(&mut grid.reps, 1);
-    let found = grid.run(&Sim, threads, &*crate::compare::stop_flag()?, &|_| {});
+    let found = grid.run(&Sim, threads, &*crate::common::process::stop_flag()?, &|_| {});
     grid.reps = reps;
-    let cells = without_choice(&found.map_err(crate::compare::run_failure)?).unwrap_or_default();
+    let cells = without_choice(&found.map_err(crate::failure::run_failure)?).unwrap_or_default();
     Ok(Unchosen { cells, all, simulated: true })
 }
 

@@ -1,116 +1,16 @@
-//! Several worlds side by side: `compare --on linux --on sim`, and the tables of `validate`.
-//!
-//! Every world runs the same grid, with the same seeds, and writes its own run directory. The first one named is what
-//! the others are compared with, by the quantities and the limits of [`hoistway_lab::validate`].
+//! Several worlds side by side: the tables of `compare --on linux --on sim` and of `validate`.
 
-use crate::args::{Common, Compare};
-use crate::compare::{Source, chosen, configs_of, forget, grid, load, note, run_keeping};
-use crate::output::{Folder, check_folder};
-use crate::results::repetitions;
-use crate::table::{Table, cell, limit};
-use crate::world::{choose, leave_out};
-use crate::{Failure, print};
-use hoistway_files::Dir;
-use hoistway_lab::result::{ConfigInfo, DriveInfo, Metric, Run, holds_runs, metrics_csv};
+use crate::common::results::comparison_json;
+use crate::common::table::{Table, cell};
+use hoistway_lab::result::{ConfigInfo, DriveInfo, Run};
 use hoistway_lab::stats::{Bounded, Ratio};
-use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Row, rows};
+use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Row};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-
-/// The runs of a world, one per experiment, and where they were written.
-type OfWorld = (Vec<Run>, Vec<PathBuf>);
-
-/// `compare` in several worlds.
-pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
-    if let Some(flag) = options.job.flag() {
-        let what = format!("{flag}: one world at a time; name one with --on");
-        return Err(Failure::Usage(what));
-    }
-    let named = options.experiment.clone().unwrap_or_else(|| crate::compare::USUAL.into());
-    crate::baseline::refuse(&options.common, "several worlds")?;
-    let names = chosen(&[named], &[], "experiment")?;
-    let out = options.common.out.as_deref();
-    let is_ours = |dir: &Dir| holds_runs(dir, true);
-    check_folder("--out", out, is_ours)?;
-    if let (Some(out), false) = (out, options.common.dry_run) {
-        Folder::open("--out", out, is_ours)?;
-    }
-    let (mut all, mut kept): (Vec<OfWorld>, Vec<_>) = (Vec::new(), Vec::new());
-    for world in worlds {
-        let common = of_world(&options.common, world);
-        let picked = choose(&common)?;
-        let mut grids = Vec::new();
-        for name in &names {
-            let experiment = load(name)?;
-            let configs = configs_of(options, &experiment);
-            let source = Source { verb: "compare", name };
-            grids.push(grid(experiment, &configs, &common, &picked, &source)?);
-        }
-        if common.dry_run {
-            for grid in &mut grids {
-                leave_out(&*picked.world, grid)?;
-                print(&crate::compare::preview(grid, &*picked.world)?)?;
-            }
-            continue;
-        }
-        all.push(run_keeping(&mut grids, &common, &picked, &mut kept)?);
-    }
-    forget(&kept)?;
-    if options.common.dry_run { Ok(()) } else { report(options, worlds, &all) }
-}
-
-/// What one of the worlds is asked for.
-fn of_world(common: &Common, world: &str) -> Common {
-    let fs = common.fs.clone().filter(|_| world.starts_with("linux"));
-    let folder = world.replace(':', "-");
-    let out = common.out.as_ref().map(|out| out.join(folder));
-    Common { on: vec![world.to_string()], fs, out, ..common.clone() }
-}
-
-fn report(options: &Compare, worlds: &[String], all: &[OfWorld]) -> Result<(), Failure> {
-    let names: Vec<&str> = worlds.iter().map(String::as_str).collect();
-    let (reference, others) = names.split_first().expect("there are several worlds");
-    if options.common.csv {
-        let runs = all.iter().flat_map(|(runs, _)| runs);
-        let metrics: Vec<Metric> = runs.flat_map(|run| run.metrics.clone()).collect();
-        print(&metrics_csv(&metrics))?;
-    }
-    let (first, behind) = all.split_first().expect("there are several worlds");
-    let mut text = String::new();
-    let mut documents = Vec::new();
-    for (at, run) in first.0.iter().enumerate() {
-        let beside: Vec<&Run> = behind.iter().map(|(runs, _)| &runs[at]).collect();
-        let rows = rows(run, &beside);
-        let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
-        let (title, reps) = (&run.manifest.title, run.manifest.reps);
-        let _ = writeln!(text, "{title}; {}{quick}\n", repetitions(reps));
-        text.push_str(&table(&rows, reference, others).fit(limit(options.common.wide), SPARE));
-        let _ = writeln!(text, "(! beyond the limit)\n{}", verdict(&rows, others));
-        let notes: Vec<String> =
-            versions(run, &beside).into_iter().chain(queues(run, &beside)).collect();
-        notes.iter().for_each(|note| text.push_str(&format!("! {note}\n\n")));
-        documents.push(json(&rows, reference, others, &notes));
-    }
-    if options.common.json {
-        let mut all = documents;
-        let one = serde_json::json!({ "schema": 1, "experiments": &all });
-        let value = if all.len() == 1 { all.remove(0) } else { one };
-        print(&format!("{value:#}\n"))?;
-    }
-    if options.common.csv || options.common.json {
-        let mut runs = all.iter().flat_map(|(runs, dirs)| runs.iter().zip(dirs));
-        return runs.try_for_each(|(run, dir)| note(run, dir));
-    }
-    for dir in all.iter().flat_map(|(_, dirs)| dirs) {
-        let _ = writeln!(text, "report: {}", dir.join("report.html").display());
-    }
-    print(&text)
-}
 
 /// Says that the simulated host is of another version than the kernel beside it, since differences are then the fault of
 /// neither.
-fn versions(first: &Run, others: &[&Run]) -> Option<String> {
+pub fn versions(first: &Run, others: &[&Run]) -> Option<String> {
     let runs = || std::iter::once(first).chain(others.iter().copied());
     let release = runs().find_map(|run| value(&run.manifest.machine, "linux"))?;
     let sim = &runs().find(|run| run.manifest.world == "sim")?.manifest;
@@ -147,7 +47,7 @@ fn older(release: &str, host: &[(String, String)], configs: &[ConfigInfo]) -> Op
 
 /// Says that a drive has more hardware queues in the simulator than in a guest, whose one processor has one: each queue
 /// of a scheduler brings tags of its own.
-fn queues(first: &Run, others: &[&Run]) -> Option<String> {
+pub fn queues(first: &Run, others: &[&Run]) -> Option<String> {
     let runs = || std::iter::once(first).chain(others.iter().copied());
     runs().find(|run| value(&run.manifest.machine, "linux").is_some())?;
     let sim = &runs().find(|run| run.manifest.world == "sim")?.manifest;
@@ -172,7 +72,7 @@ fn more_queues(host: &[(String, String)], drives: &[DriveInfo]) -> Option<String
 }
 
 /// What goes first from a table that is too wide.
-const SPARE: &[&str] = &["unit"];
+pub const SPARE: &[&str] = &["unit"];
 
 /// Columns of names in front of the figures.
 const NAMES: usize = 5;
@@ -267,7 +167,7 @@ pub fn json(all: &[Row], reference: &str, others: &[&str], notes: &[String]) -> 
     };
     let row = |row: &Row| {
         let beside = row.others.iter().zip(others).enumerate().map(|(at, (other, world))| {
-            let mut of = crate::results::comparison_json(other);
+            let mut of = comparison_json(other);
             of["world"] = (*world).into();
             of["value"] = bounded(other.value).into();
             of["holds"] = row.holds(at).into();

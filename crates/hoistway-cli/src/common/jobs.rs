@@ -1,8 +1,13 @@
 //! `--job` and `--fio`: fio jobs in place of experiments, and their results per job or as fio prints them.
 
-use crate::args::JobArgs;
-use crate::table::Table;
-use crate::{Failure, output, print};
+use crate::common::baseline;
+use crate::common::grid::{Source, command, grid};
+use crate::common::options::{Common, JobArgs};
+use crate::common::output::{self, print};
+use crate::common::runs::{carry_out, note, run_all};
+use crate::common::table::Table;
+use crate::common::worlds::choose;
+use crate::failure::Failure;
 use hoistway::Sectors;
 use hoistway_files::{Dir, Kind};
 use hoistway_fio::{JobFile, Machine, Weight};
@@ -175,6 +180,38 @@ impl Jobs {
     }
 }
 
+/// Runs the jobs of a file, or of a command line.
+pub fn of_jobs(
+    jobs: Jobs,
+    configs: &[String],
+    verb: &str,
+    args: &JobArgs,
+    common: &Common,
+) -> Result<(), Failure> {
+    let chosen = choose(common)?;
+    let source = Source { verb, name: &jobs.flags };
+    let mut grid = grid(jobs.experiment.clone(), configs, common, &chosen, &source)?;
+    jobs.check(&grid)?;
+    if args.as_fio() && common.reps.is_none() {
+        // One document is one run.
+        grid.reps = 1;
+        grid.command = command(&grid, common, chosen.drive.is_none(), &source);
+    }
+    if !args.as_fio() {
+        let more = |run: &Run| {
+            jobs.tell_unmeasured(run);
+            format!("\n{}", table(run, &jobs))
+        };
+        return carry_out(vec![grid], common, &chosen, &more);
+    }
+    baseline::refuse(common, "output in fio's formats")?;
+    let mut grids = [grid];
+    let (runs, dirs) = run_all(&mut grids, common, &chosen)?;
+    jobs.tell_unmeasured(&runs[0]);
+    jobs.print_documents(&runs[0], &dirs[0])?;
+    note(&runs[0], &dirs[0])
+}
+
 /// Largest request of a block layer that is only built.
 const MAX_REQUEST: Sectors = Sectors(1024);
 
@@ -203,7 +240,7 @@ fn flags(args: &JobArgs) -> String {
 }
 
 /// A line per configuration, job and direction; `jobs`: the names of jobs, the target's too.
-pub fn table(run: &Run, jobs: &Jobs) -> String {
+fn table(run: &Run, jobs: &Jobs) -> String {
     let several =
         |of: &dyn Fn(&Cell) -> &String| run.cells.iter().any(|c| of(c) != of(&run.cells[0]));
     let drives = several(&|c| &c.drive);

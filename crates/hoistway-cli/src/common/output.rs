@@ -1,11 +1,24 @@
-//! Files and folders that options name to be written.
+//! What a command writes: to stdout, and into files and folders that options name.
 //!
 //! Nothing of others is replaced, and no link is followed in the last component: the rules are those of `hoistway-files`. What
 //! an option names is looked at before long work begins, so that its results are not lost at the end.
 
-use crate::Failure;
-use hoistway_files::{Dir, Kind, Place, PlaceError};
+use crate::failure::Failure;
+use hoistway_files::{Dir, Kind, Place, PlaceError, shown};
+use std::io::Write as _;
 use std::path::Path;
+
+/// Data goes to stdout, shown as on every terminal ([`crate::common::terminal`]). A reader that has seen enough (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let text = shown::text(text);
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(format!("stdout: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// What stands there is the caller's mistake; what the system refuses is the environment's.
 pub fn failure(flag: &str, error: PlaceError) -> Failure {

@@ -6,11 +6,11 @@ use std::fmt::Arguments;
 use std::io::Write;
 
 macro_rules! eprint {
-    ($($text:tt)*) => { $crate::terminal::say(format_args!($($text)*)) };
+    ($($text:tt)*) => { $crate::common::terminal::say(format_args!($($text)*)) };
 }
 
 macro_rules! eprintln {
-    ($($text:tt)*) => { $crate::terminal::say(format_args!("{}\n", format_args!($($text)*))) };
+    ($($text:tt)*) => { $crate::common::terminal::say(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 /// Says something on stderr. If nobody listens any more, the work goes on.

@@ -1,6 +1,6 @@
 //! Options of the commands that read block traces.
 
-use crate::Failure;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway_trace::{FORMATS, Format, Options, Reader};

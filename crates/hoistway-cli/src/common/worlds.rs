@@ -1,7 +1,9 @@
 //! `--on WORLD` and its target.
 
-use crate::Failure;
-use crate::args::Common;
+use crate::common::options::Common;
+#[cfg(all(feature = "live", target_os = "linux"))]
+use crate::common::process::{arguments, stop_flag};
+use crate::failure::{Failure, refused, run_failure};
 use hoistway::setting::nearest;
 use hoistway_lab::run::Grid;
 use hoistway_lab::world::{Sim, WORLDS, World, WorldError};
@@ -137,11 +139,11 @@ fn kernel(common: &Common) -> Result<Chosen, Failure> {
             return Err(Failure::Usage(what.into()));
         }
     };
-    let what = crate::arguments();
+    let what = arguments();
     let destroy = common.yes_destroy_data.clone();
     let options = MachineOptions { size, destroy, what, ..MachineOptions::default() };
     // What it lacks is found out by trying, which changes the machine for a moment.
-    crate::compare::stop_flag()?;
+    stop_flag()?;
     let machine = Machine::open(&target, options).map_err(|e| refused(WorldError::from(e)))?;
     eprintln!("{}", machine.place().describe());
     let drive = machine.drive().clone();
@@ -169,7 +171,7 @@ fn linux(common: &Common, kernel: Option<&str>) -> Result<Chosen, Failure> {
 
 /// Takes out of the grid what the world lacks something for, says so, and returns the same for the manifest.
 pub fn leave_out(world: &dyn World, grid: &mut Grid) -> Result<Vec<(String, String)>, Failure> {
-    let lacking = grid.lacking(world).map_err(crate::compare::run_failure)?;
+    let lacking = grid.lacking(world).map_err(run_failure)?;
     let rows = lacking.iter().map(|(id, lack)| ("lacking".to_string(), format!("{id}: {lack}")));
     let rows: Vec<(String, String)> = rows.collect();
     for (_, text) in &rows {
@@ -186,7 +188,7 @@ pub fn leave_out(world: &dyn World, grid: &mut Grid) -> Result<Vec<(String, Stri
 
 /// Everything the world has to say before anything runs.
 pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
-    let jobs = grid.preview().map_err(crate::compare::run_failure)?;
+    let jobs = grid.preview().map_err(run_failure)?;
     let jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
     world.check(&jobs).map_err(|error| {
         if let WorldError::Environment(_) = error {
@@ -201,13 +203,6 @@ pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
         eprintln!("{} MB of files are written first", bytes.div_ceil(1_000_000));
     }
     Ok(())
-}
-
-pub fn refused(error: WorldError) -> Failure {
-    match error {
-        WorldError::Usage(what) => Failure::Usage(what),
-        WorldError::Environment(what) => Failure::Environment(what),
-    }
 }
 
 /// What repeats the choice on a command line.

@@ -1,14 +1,91 @@
 //! `hoistway ctl`: asks a running server over its control socket.
 
-use crate::live::args::{Ctl, CtlCommand};
-use crate::live::serve::control::Request;
-use crate::table::Table;
-use crate::{Failure, print};
+use crate::common::output::print;
+use crate::common::table::Table;
+use crate::failure::Failure;
+use crate::verbs::serve::control::Request;
+use clap::{Args as ClapArgs, Subcommand};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// `hoistway ctl`.
+#[derive(Debug, ClapArgs)]
+pub struct Ctl {
+    /// Control socket of the server, as given to `hoistway serve --control`
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// The device of this export; needed if the server has several
+    #[arg(long, short, value_name = "NAME", global = true)]
+    pub export: Option<String>,
+    /// The command.
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+/// Commands for a running server.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CtlCommand {
+    /// List devices, exports, groups and clients, with their I/O totals
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set the weight of a group
+    SetWeight {
+        /// Its name
+        group: String,
+        /// 1 to 1000
+        weight: u64,
+    },
+    /// Set a tunable of the scheduler, the block layer (nr_requests, ...) or a controller
+    Set {
+        /// Such as slice_idle=0 or nr_requests=64
+        #[arg(value_name = "NAME=VALUE")]
+        setting: String,
+    },
+    /// Write a line to a cgroup file of a group, such as: write gold io.max '8:0 rbps=10000000'
+    Write {
+        /// Its name; root is the group of everybody in no other group
+        group: String,
+        /// Such as io.max
+        file: String,
+        /// In the kernel's syntax
+        line: String,
+    },
+    /// Print a cgroup file of a group
+    Read {
+        /// Its name; root is the group of everybody in no other group
+        group: String,
+        /// Such as io.stat
+        file: String,
+    },
+    /// Print Prometheus metrics
+    Metrics,
+    /// Print a live timeline of a client or group: its requests, and each decision of the scheduler with its
+    /// reason
+    Explain {
+        /// Number of a client, as list shows it, or name of a group
+        #[arg(value_name = "CLIENT|GROUP")]
+        of: String,
+        /// Stop after so many lines
+        #[arg(long, value_name = "N", default_value_t = 200)]
+        limit: u64,
+        /// Stop after this time, such as 5s or 300ms
+        #[arg(long = "duration", alias = "for", value_name = "TIME", default_value = "5s")]
+        span: String,
+    },
+    /// Read the sizes of files and block devices again; new connections do so by themselves
+    Resize,
+    /// Switch to another scheduler; no request is lost
+    Scheduler {
+        /// Such as bfq{low_latency=0}
+        scheduler: String,
+    },
+}
 
 /// Longest wait for a server that has taken the connection.
 const PATIENCE: Duration = Duration::from_secs(30);

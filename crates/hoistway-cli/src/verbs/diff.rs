@@ -1,13 +1,40 @@
 //! `hoistway diff`: two run directories beside each other.
 
-use crate::args::Diff;
-use crate::table::{Table, cell, limit, three, told_apart};
-use crate::{Failure, print};
+use crate::common::output::print;
+use crate::common::run_dirs::read;
+use crate::common::table::{Table, cell, limit, three, told_apart};
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
 use hoistway_lab::diff::{Difference, Entry, Quantity, diff as compare};
-use hoistway_lab::result::Run;
 use hoistway_lab::stats::Bounded;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
+
+/// `hoistway diff`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 nothing differs, 1 something differs, 2 wrong usage. A measured \
+                        quantity differs if the 99 % interval of its ratio excludes 1 and the ratio is off 1 by \
+                        more than 3 % (with fewer than three repetitions: if the ratio is). A run that only one \
+                        of the directories has counts as a difference."
+)]
+pub struct Diff {
+    /// Old run directory
+    #[arg(value_name = "RUN")]
+    pub old: PathBuf,
+    /// New run directory, compared with the old one
+    #[arg(value_name = "RUN")]
+    pub new: PathBuf,
+    /// Also print what does not differ
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print every column of the table, however narrow the terminal
+    #[arg(long)]
+    pub wide: bool,
+}
 
 pub fn diff(options: &Diff) -> Result<(), Failure> {
     let (old, new) = (read(&options.old)?, read(&options.new)?);
@@ -23,14 +50,6 @@ pub fn diff(options: &Diff) -> Result<(), Failure> {
     let found = compare(&old, &new);
     print(&if options.json { json(&found) } else { text(&found, options) })?;
     if found.differs() { Err(Failure::No) } else { Ok(()) }
-}
-
-pub fn read(dir: &Path) -> Result<Run, Failure> {
-    if !dir.join("run.toml").exists() {
-        let what = format!("{} is not a run directory (it has no run.toml)", dir.display());
-        return Err(Failure::Usage(what));
-    }
-    Run::read(dir).map_err(|e| Failure::Usage(e.to_string()))
 }
 
 fn text(found: &Difference, options: &Diff) -> String {
@@ -87,7 +106,7 @@ fn json(found: &Difference) -> String {
     };
     let quantity = |q: &Quantity| {
         let c = &q.comparison;
-        let mut of = crate::results::comparison_json(c);
+        let mut of = crate::common::results::comparison_json(c);
         let own = serde_json::json!({
             "drive": q.drive, "config": q.config, "workload": q.workload,
             "metric": q.metric, "unit": q.unit, "old": value(c.reference), "new": value(c.value),

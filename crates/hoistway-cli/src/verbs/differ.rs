@@ -1,9 +1,9 @@
 //! `hoistway differ`: random scenarios in Linux itself, each recorded call compared with the scheduler or controller of
 //! ours.
 
-use crate::compare::stop_flag;
-use crate::output::{Folder, check_folder};
-use crate::{Failure, print};
+use crate::common::output::{Folder, check_folder, print};
+use crate::common::process::stop_flag;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Scratch};

@@ -1,8 +1,9 @@
 //! `hoistway emulate`: a drive's model as a block device of this machine. Everything but options and words is in
 //! `hoistway_live::emulator`.
 
-use crate::args::{Known, drives};
-use crate::{Failure, print};
+use crate::common::known::{Known, drives};
+use crate::common::output::print;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
 use hoistway_live::LiveError;
@@ -135,7 +136,7 @@ fn by_server(args: &Emulate) -> Result<(), Failure> {
     if let Some((flag, _)) = only_loop.iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!("{flag} goes with --loop only")));
     }
-    let mut fronts = super::args::FrontArgs::default();
+    let mut fronts = super::serve::args::FrontArgs::default();
     if args.ublk {
         let front = hoistway_live::front::FRONTS.iter().find(|front| front.name == "ublk");
         let Some(front) = front else {
@@ -154,7 +155,7 @@ fn by_server(args: &Emulate) -> Result<(), Failure> {
     {
         export += &value.as_ref().map_or(String::new(), |value| format!("{before}{value}"));
     }
-    super::serve::serve(&super::args::Serve {
+    super::serve::serve(&super::serve::args::Serve {
         export: vec![format!("{export},seed={}", args.seed)],
         socket: Vec::new(),
         port: Vec::new(),

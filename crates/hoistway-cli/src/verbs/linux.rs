@@ -1,7 +1,8 @@
 //! `hoistway linux`: kernels that run in virtual time, built and known.
 
-use crate::terminal::say_again;
-use crate::{Failure, print};
+use crate::common::output::print;
+use crate::common::terminal::say_again;
+use crate::failure::Failure;
 use clap::{Args as ClapArgs, Subcommand};
 use hoistway_live::LiveError;
 use hoistway_live::linux::build::{self, Built, Options};

@@ -1,13 +1,51 @@
 //! `hoistway list`: what there is, read from the registries.
 
-use crate::args::{Kind, List};
-use crate::table::Table;
-use crate::{Failure, print};
+use crate::common::output::print;
+use crate::common::table::Table;
+use crate::failure::Failure;
+use clap::{Args as ClapArgs, ValueEnum};
 use hoistway::{ctl, sched};
 use hoistway_lab::config::{NAMED, POLICIES};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::{DriveFile, MODELS};
 use hoistway_sim::load::LOADS;
+
+/// `hoistway list`.
+#[derive(Debug, ClapArgs)]
+pub struct List {
+    /// List only this kind
+    pub kind: Option<Kind>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// I/O schedulers
+    Schedulers,
+    /// I/O controllers
+    Controllers,
+    /// Drive files
+    Drives,
+    /// Drive models, which drive files give parameters to
+    Models,
+    /// Experiments
+    Experiments,
+    /// Workloads of the experiments
+    Workloads,
+    /// Loads: what one process of a workload does
+    Loads,
+    /// Configurations: a policy for groups and a scheduler
+    Configs,
+    /// Ways to reach a server's exports
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    Fronts,
+    /// Storage that a server can export
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    Targets,
+}
 
 const KINDS: &[(Kind, &str)] = &[
     (Kind::Schedulers, "schedulers"),

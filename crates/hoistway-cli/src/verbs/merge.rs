@@ -1,10 +1,11 @@
 //! `hoistway merge`: runs of one suite from many machines, per class and model of drives.
 
-use crate::args::Known;
-use crate::output::{self, Folder};
-use crate::recommend::{directories, goals, rules};
-use crate::table::{Table, limit};
-use crate::{Failure, print};
+use crate::common::known::Known;
+use crate::common::output::{self, Folder, print};
+use crate::common::run_dirs::directories;
+use crate::common::table::{Table, limit};
+use crate::failure::Failure;
+use crate::verbs::recommend::{goals, rules};
 use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::merge::{Bench, Group, MACHINES_MIN, Merged, merge as put_together};

@@ -1,9 +1,11 @@
 //! `hoistway population`: configurations on random drives under random loads.
 
-use crate::args::Known;
-use crate::compare::{chosen, program, stop_flag, threads};
-use crate::table::{Table, three};
-use crate::{Failure, output, print};
+use crate::common::known::Known;
+use crate::common::lists::chosen;
+use crate::common::output::{self, print};
+use crate::common::process::{program, stop_flag, threads};
+use crate::common::table::{Table, three};
+use crate::failure::Failure;
 use clap::{Args as ClapArgs, ValueEnum};
 use hoistway_files::Kind;
 use hoistway_lab::config::Config;
@@ -35,7 +37,7 @@ pub struct Population {
     /// Configurations beside none-none, against which everything is told
     /// [default: none-bfq,prop-bfq,mq-deadline,kyber,lat-none,cost-none]
     #[arg(long, short, value_name = "LIST")]
-    #[arg(value_parser = Known(crate::args::configs), hide_possible_values = true)]
+    #[arg(value_parser = Known(crate::common::known::configs), hide_possible_values = true)]
     pub config: Vec<String>,
     /// Run only the case of this number, and print its figures
     #[arg(long, value_name = "K", conflicts_with_all = ["cases", "half", "worst"])]

@@ -9,8 +9,9 @@
 //! blktrace itself would give nanoseconds and plugs, but its files in debugfs are closed to containers and locked-down
 //! kernels, where this works.
 
-use crate::trace_args::failure;
-use crate::{Failure, output, print};
+use crate::common::output::{self, print};
+use crate::common::trace_args::failure;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway::{Instant, Nanos, quantity};
 use hoistway_files::{Kind as Ours, Output};

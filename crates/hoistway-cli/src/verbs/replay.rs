@@ -1,10 +1,14 @@
 //! `hoistway replay TRACE`: a block trace under several configurations on a simulated drive.
 
-use crate::Failure;
-use crate::args::{Common, Replay};
-use crate::compare::{Source, carry_out, grid, parts};
-use crate::table::{Table, three};
-use crate::world::Chosen;
+use crate::common::grid::{Source, grid};
+use crate::common::known::{Known, configs, drives};
+use crate::common::lists::parts;
+use crate::common::options::Common;
+use crate::common::runs::carry_out;
+use crate::common::table::{Table, three};
+use crate::common::worlds::Chosen;
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_lab::config::Config;
@@ -15,7 +19,100 @@ use hoistway_lab::stats::Finding;
 use hoistway_sim::hist::Histogram;
 use hoistway_trace::FORMATS;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// `hoistway replay`.
+#[derive(Debug, ClapArgs)]
+pub struct Replay {
+    /// Trace: a file (plain, .gz or .zst), `-` for standard input, or NAME of NAME.blktrace.0, NAME.blktrace.1, ...
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Configurations [default: none,mq-deadline,bfq]
+    #[arg(long, short, value_name = "LIST")]
+    #[arg(value_parser = Known(configs), hide_possible_values = true)]
+    pub config: Vec<String>,
+    /// Drives: names, or paths of drive files [default: samsung-970-pro]
+    #[arg(long, short, value_name = "LIST")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
+    pub drive: Vec<String>,
+    /// Submit at the recorded times, whatever the drive does (the default)
+    #[arg(long, conflicts_with = "closed")]
+    pub open: bool,
+    /// Submit after what an I/O had waited for in the recording
+    #[arg(long)]
+    pub closed: bool,
+    /// With --closed: most I/Os of a process under way [default: as recorded; 1 if the trace has no completions]
+    #[arg(long, value_name = "N", requires = "closed")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub depth: Option<u32>,
+    /// So many times as fast as recorded: arrivals, or think times with --closed
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub speed: f64,
+    /// What becomes a process, and a group under configurations that make groups
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "process")]
+    pub split_by: SplitBy,
+    /// Judge by this process (group, device); the others are its interferers [default: by all together]
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// Only these devices of the trace
+    #[arg(long, value_name = "LIST")]
+    pub device: Vec<String>,
+    /// Only from this time of the trace on, such as 10s
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Only up to this time of the trace
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// Only the first N records
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Scale offsets from a device of this size to the drive's [default: offsets beyond the drive wrap]
+    #[arg(long, value_name = "SIZE")]
+    pub scale: Option<String>,
+    /// Count writes as synchronous that the trace does not mark
+    #[arg(long)]
+    pub sync_writes: bool,
+    /// Format of the trace [default: found from its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    /// Stop at the first malformed record
+    #[arg(long)]
+    pub strict: bool,
+    /// Stop when so many I/Os wait in open loop: the drive cannot keep up
+    #[arg(long, value_name = "N", default_value_t = BACKLOG, hide_short_help = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub backlog: u32,
+    /// Read cgroups from this directory, as for compare; cgroup.procs names processes of the trace
+    #[arg(long, value_name = "DIR")]
+    pub groups: Option<PathBuf>,
+    /// Repetitions, each with another seed of the drive
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub reps: u32,
+    /// First seed [default: 1]
+    #[arg(long, short_alias = 's', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    pub seed: Option<u64>,
+    /// Replays at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Run directory to write [default: runs/replay-TRACE.sim.DIGEST]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Do not reuse what an interrupted replay of the same command has finished
+    #[arg(long, hide_short_help = true)]
+    pub fresh: bool,
+    /// Print every column of the tables, however narrow the terminal
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["csv", "json"])]
+    pub wide: bool,
+    /// Print all metrics as CSV instead of tables
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print all metrics as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+}
 
 /// Configurations, if none are named.
 const CONFIGS: &[&str] = &["none", "mq-deadline", "bfq"];
@@ -24,7 +121,7 @@ const DRIVE: &str = "samsung-970-pro";
 /// Processes whose latencies are printed.
 const ROWS: usize = 20;
 
-pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
+pub fn replay(options: &Replay) -> Result<(), Failure> {
     let mut plan = plan(options)?;
     let name = plan.path.display().to_string();
     if plan.path != Path::new("-") && !plan.path.exists() && !has_files(&plan.path) {

@@ -1,12 +1,54 @@
 //! `hoistway replay-decisions FILE...`: recorded kernel decisions against those of this BFQ.
 
-use crate::args::ReplayDecisions;
-use crate::{Failure, print};
+use crate::common::output::print;
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
 use flate2::read::MultiGzDecoder;
 use hoistway_files::input::{self, Limit, ReadError};
 use hoistway_replay::{Mistake, Outcome, Recorded, replay};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+/// `hoistway replay-decisions`.
+#[derive(Debug, ClapArgs)]
+pub struct ReplayDecisions {
+    /// Recordings: CSV files, plain or compressed (.gz), named DRIVE.SCHEDULER.SCENARIO.csv. With --on: scenario files
+    /// to record, as of `hoistway differ` [default: the fixed set of 14]
+    #[arg(required_unless_present = "on", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Record first: in linux, or linux:NAME (`hoistway linux list`)
+    #[arg(long, value_name = "WORLD", conflicts_with_all = ["weight", "low_latency", "buffer_kib"])]
+    pub on: Option<String>,
+    /// With --on and no FILE: schedulers [default: mq-deadline,kyber,bfq]
+    #[arg(
+        long,
+        short,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "on",
+        conflicts_with = "files"
+    )]
+    pub scheduler: Vec<String>,
+    /// With --on: keep the recordings in this folder
+    #[arg(long, short, value_name = "DIR", requires = "on")]
+    pub out: Option<PathBuf>,
+    /// Version of the kernel whose rules decide: value of bfq's tunable `base` [default: what the recording says, or 6.1]
+    #[arg(long, value_name = "BASE")]
+    pub base: Option<String>,
+    /// Value of low_latency in the recordings [default: 0 if SCHEDULER is bfq-ll0, else 1]
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
+    pub low_latency: Option<u64>,
+    /// Weight of a group in the recordings, as GROUP=N; may be repeated
+    #[arg(long, value_name = "GROUP=N")]
+    pub weight: Vec<String>,
+    /// Size in KiB of the block buffers of buffered writes, each of which is a segment [default: 4 for disks, 1 for other
+    /// drives]. A recording is of a disk if its device line says so or DRIVE is hdd
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub buffer_kib: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Version of the JSON that `--json` prints.
 const JSON_SCHEMA: u32 = 2;
@@ -63,7 +105,7 @@ pub fn replay_decisions(options: &ReplayDecisions) -> Result<(), Failure> {
 /// Names and texts of what is recorded now.
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn recorded(on: &str, options: &ReplayDecisions) -> Result<Vec<(String, String)>, Failure> {
-    crate::live::differ::record(on, &options.scheduler, &options.files, options.out.as_deref())
+    crate::verbs::differ::record(on, &options.scheduler, &options.files, options.out.as_deref())
 }
 
 #[cfg(not(all(feature = "live", target_os = "linux")))]

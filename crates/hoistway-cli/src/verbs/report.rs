@@ -1,17 +1,39 @@
 //! `hoistway report`: what is computed from the records of runs, afresh.
 
-use crate::args::Report;
-use crate::compare::directory_failure;
-use crate::output::{Folder, check_folder};
-use crate::recommend::directories_below;
-use crate::results::results;
-use crate::table::limit;
-use crate::{Failure, print};
+use crate::common::output::{Folder, check_folder, print};
+use crate::common::results::results;
+use crate::common::run_dirs::directories_below;
+use crate::common::table::limit;
+use crate::failure::{Failure, directory_failure};
+use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::report::{self, FORMATS};
 use hoistway_lab::result::Run;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+fn formats() -> clap::builder::PossibleValuesParser {
+    FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().into()
+}
+
+/// `hoistway report`.
+#[derive(Debug, ClapArgs)]
+pub struct Report {
+    /// Run directories, or folders of them such as a bench directory
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Also write every chart of the report into this folder, one SVG file each. (For PNG use the buttons in
+    /// the report)
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
+    /// Print the run in this format instead of tables: html is the report page, markdown its tables to paste
+    /// into an issue
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    pub format: Option<String>,
+    /// Print every column of the tables, however narrow the terminal
+    #[arg(long)]
+    pub wide: bool,
+}
 
 pub fn report(options: &Report) -> Result<(), Failure> {
     check_folder("--svg", options.svg.as_deref(), is_ours)?;

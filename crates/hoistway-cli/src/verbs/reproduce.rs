@@ -1,9 +1,11 @@
 //! `hoistway reproduce`: the experiments of the reference documents, published values beside ours.
 
-use crate::args::Reproduce;
-use crate::compare::{directory_failure, program, run_failure, stop_flag, threads};
-use crate::table::{Table, limit};
-use crate::{Failure, output, print};
+use crate::common::known::{Known, documented};
+use crate::common::output::{self, print};
+use crate::common::process::{program, stop_flag, threads};
+use crate::common::table::{Table, limit};
+use crate::failure::{Failure, directory_failure, run_failure};
+use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind, PlaceError};
 use hoistway_lab::experiment::Procedure;
 use hoistway_lab::report::reproduction;
@@ -15,6 +17,52 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// `hoistway reproduce`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 an experiment failed (the others are written), 2 wrong usage, 3 the place \
+                        cannot be written, 130 interrupted (the same command continues)."
+)]
+pub struct Reproduce {
+    /// Experiments, or all: every one that repeats a document
+    #[arg(required = true, value_name = "ID")]
+    #[arg(value_parser = Known(documented), hide_possible_values = true)]
+    pub experiments: Vec<String>,
+    /// A quarter of all times and at most three repetitions: a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// The documents' own procedure: their durations, repetitions and statistics, faults included
+    #[arg(long)]
+    pub as_published: bool,
+    /// Repetitions of each run [default: the experiment's for this procedure]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub reps: Option<u32>,
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Folder to write [default: runs/reproduce.PROCEDURE, with .quick]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Also write the tables as Markdown into this file
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Print everything as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Run everything again, also what is finished
+    #[arg(long, conflicts_with = "dry_run")]
+    pub fresh: bool,
+    /// Print every column of the tables, however narrow the terminal
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "dry_run"])]
+    pub wide: bool,
+    /// Print what would run; run and write nothing
+    #[arg(long, conflicts_with_all = ["json", "markdown", "out"])]
+    pub dry_run: bool,
+    /// Show no progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+}
 
 /// Stands for every experiment.
 const ALL: &str = "all";

@@ -1,6 +1,7 @@
 //! `hoistway restore`: what killed runs have left is put back.
 
-use crate::{Failure, print};
+use crate::common::output::print;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_live::kernel::{Repair, Repaired, repair};
 use serde_json::json;

@@ -1,10 +1,13 @@
 //! `hoistway validate`: one experiment on one emulated drive under the kernel's schedulers, under ours on the wall
 //! clock, and in the simulator.
 
-use crate::compare::{directory_failure, forget, parts, program, run_failure, stop_flag, threads};
-use crate::output::{self, Folder};
-use crate::table::limit;
-use crate::{Failure, beside, print};
+use crate::common::beside;
+use crate::common::lists::parts;
+use crate::common::output::{self, Folder, print};
+use crate::common::process::{program, stop_flag, threads};
+use crate::common::runs::forget;
+use crate::common::table::limit;
+use crate::failure::{Failure, directory_failure, run_failure};
 use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway_files::{Dir, Kind, shown};
@@ -362,7 +365,7 @@ fn one(
     let mut keeps = Vec::new();
     let place = |world: &dyn World| options.out.join(&task.drive.id).join(world.name());
     for (world, grid) in worlds.iter().zip(&task.grids) {
-        crate::world::check(&**world, grid)?;
+        crate::common::worlds::check(&**world, grid)?;
         let dir = place(&**world);
         Run::may_write(&dir).map_err(directory_failure)?;
         let kept = Kept::open(&dir, &grid.key(&**world, &program()), options.fresh);

@@ -1,10 +1,13 @@
 //! `hoistway what-if`: whether latency targets would be kept, and at what price, before anything is deployed.
 
-use crate::args::{JobArgs, WhatIf};
-use crate::compare::{run_failure, stop_flag, threads};
-use crate::job::Jobs;
-use crate::table::{Table, three as number};
-use crate::{Failure, print};
+use crate::common::jobs::Jobs;
+use crate::common::known::{Known, drives};
+use crate::common::options::JobArgs;
+use crate::common::output::print;
+use crate::common::process::{stop_flag, threads};
+use crate::common::table::{Table, three as number};
+use crate::failure::{Failure, run_failure};
+use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway::target::{Answer, percent};
 use hoistway_lab::what_if::{
@@ -15,6 +18,50 @@ use hoistway_sim::drive::DriveFile;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// `hoistway what-if`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 every target is kept, 1 one is not, 2 wrong usage, 130 interrupted."
+)]
+pub struct WhatIf {
+    /// Simulated drive: name, or path of a drive file
+    #[arg(long, short, value_name = "DRIVE")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
+    pub drive: String,
+    /// A latency target: NAME=TIME, or NAME=auto for as low as goes without loss of throughput; ,weight=N behind it
+    /// gives the group a weight. NAME is a process of the load or a kind of processes. May be repeated
+    #[arg(long, short, value_name = "NAME=TIME", required = true)]
+    pub target: Vec<String>,
+    /// Load: EXPERIMENT/WORKLOAD [default: a random 4 KiB reader for each target beside 15 sequential readers]
+    #[arg(long, value_name = "LOAD", conflicts_with = "job")]
+    pub load: Option<String>,
+    /// Load: the jobs of this fio job file; NAME is a job
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
+    /// Keep the targets whatever throughput that costs
+    #[arg(long)]
+    pub strict: bool,
+    /// Percent of the throughput without control that may be lost
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=99))]
+    pub loss: u16,
+    /// Measured time of each run [default: 3s, of disks 20s], behind 2 s (10 s) to settle
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Seed of the drive and the load
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    pub seed: u64,
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+}
 
 /// Version of the JSON that `--json` prints.
 const JSON_SCHEMA: u32 = 1;

@@ -6,7 +6,7 @@ mod work;
 
 pub use files::{all_csv, all_json, comparison_json};
 
-use crate::table::{Table, bounded, three, told_apart};
+use crate::common::table::{Table, bounded, three, told_apart};
 use hoistway_lab::recommend::doubt::RAISING;
 use hoistway_lab::recommend::install::Install;
 use hoistway_lab::result::startup::Startups;

@@ -1,7 +1,7 @@
 //! The tables of what loads do beside calls: phases they go through, things they count.
 
 use super::{Of, bounded, versus};
-use crate::table::Table;
+use crate::common::table::Table;
 use hoistway_lab::result::{Cell, Run, counts, phases};
 use hoistway_lab::stats::Bounded;
 

@@ -6,9 +6,8 @@
 
 use super::Bench;
 use super::setting::{Setting, USUAL, also, limited, named, share_configs, usual_place};
-use crate::Failure;
-use crate::compare::{chosen, directory_failure};
-use crate::world::refused;
+use crate::common::lists::chosen;
+use crate::failure::{Failure, directory_failure, refused};
 use hoistway_lab::bench::plan::{Level, Rates, Subject};
 use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
 use hoistway_lab::bench::subject;
@@ -33,11 +32,11 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let place = resolve(&target).map_err(failed)?;
     usable(&place)?;
     let watch = Watch::begin(&place);
-    let what = crate::arguments();
+    let what = crate::common::process::arguments();
     let destroy = options.yes_destroy_data.clone();
     let machine = MachineOptions { destroy, what, ..MachineOptions::default() };
     // What it lacks is found out by trying, which changes the machine for a moment.
-    crate::compare::stop_flag()?;
+    crate::common::process::stop_flag()?;
     let machine = Machine::open(&target, machine).map_err(failed)?;
     let identity = place.queues[0].identity();
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);

@@ -5,10 +5,12 @@ mod kernel;
 mod setting;
 mod text;
 
-use crate::args::Known;
-use crate::compare::{chosen, directory_failure, program, run_failure, stop_flag, threads};
-use crate::recommend::stand;
-use crate::{Failure, print};
+use crate::common::known::Known;
+use crate::common::lists::chosen;
+use crate::common::output::print;
+use crate::common::process::{program, stop_flag, threads};
+use crate::failure::{Failure, directory_failure, run_failure};
+use crate::verbs::recommend::stand;
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
 use hoistway_lab::bench::plan::{self, Depends, Level, Plan, PlanError, ROUNDS_MAX, Wish};
@@ -36,7 +38,7 @@ pub struct Bench {
     pub place: Option<PathBuf>,
     /// Simulated drives: names, or paths of drive files, separated by commas; all: every drive there is
     #[arg(long, short, value_name = "LIST")]
-    #[arg(value_parser = Known(crate::args::drives), hide_possible_values = true)]
+    #[arg(value_parser = Known(crate::common::known::drives), hide_possible_values = true)]
     pub drive: Vec<String>,
     /// An answer in 5 minutes (the default)
     #[arg(long, group = "level")]
@@ -59,7 +61,7 @@ pub struct Bench {
     pub rounds: Option<u32>,
     /// Configurations [default: every scheduler there is]
     #[arg(long, short, value_name = "LIST")]
-    #[arg(value_parser = Known(crate::args::configs), hide_possible_values = true)]
+    #[arg(value_parser = Known(crate::common::known::configs), hide_possible_values = true)]
     pub config: Vec<String>,
     /// First seed; round r has seed + r - 1
     #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
@@ -190,7 +192,7 @@ fn one(options: &Bench, goal: &Goal, planned: &Planned) -> Result<Done, Failure>
     }
     let outcome = carry_out(options, plan, setting, out)?;
     if !options.json {
-        print(&text::outcome(plan, &outcome, out, crate::table::limit(options.wide)))?;
+        print(&text::outcome(plan, &outcome, out, crate::common::table::limit(options.wide)))?;
     }
     let (advice, why) = recommend(options, goal, &outcome)?;
     let (kept, all) = outcome.kept;
@@ -328,7 +330,7 @@ fn recommend(
     };
     if !options.json {
         print(&match &why {
-            None => format!("\n{}", crate::recommend::show(&advice, options.wide)),
+            None => format!("\n{}", crate::verbs::recommend::show(&advice, options.wide)),
             Some(why) => format!("\nno recommendation: {why}\n"),
         })?;
     }

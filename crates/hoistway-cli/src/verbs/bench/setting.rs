@@ -1,8 +1,8 @@
 //! What is benched, and in which world.
 
 use super::Bench;
-use crate::Failure;
-use crate::compare::chosen;
+use crate::common::lists::chosen;
+use crate::failure::Failure;
 use hoistway_lab::bench::plan::{Level, Subject};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};

@@ -1,7 +1,7 @@
 //! Plans and results for people and programs.
 
 use super::{Done, Setting};
-use crate::table::{Table, three};
+use crate::common::table::{Table, three};
 use hoistway::Nanos;
 use hoistway_lab::bench::pace::{Pace, REQUEST, SECOND};
 use hoistway_lab::bench::plan::{Depends, Plan, Planned, Range, duration, size};

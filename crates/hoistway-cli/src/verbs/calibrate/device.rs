@@ -1,8 +1,7 @@
 //! `calibrate DEVICE|DIR`: a real drive is asked.
 
-use super::{Session, check_places, usage, wanted};
-use crate::Failure;
-use crate::args::Calibrate;
+use super::{Calibrate, Session, check_places, usage, wanted};
+use crate::failure::Failure;
 use hoistway::quantity;
 use hoistway_live::LiveError;
 use hoistway_live::calibrate::{Allowed, look, open};

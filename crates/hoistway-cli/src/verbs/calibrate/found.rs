@@ -1,6 +1,6 @@
 //! What `calibrate` prints: plan, fit table, JSON.
 
-use crate::table::Table;
+use crate::common::table::Table;
 use hoistway_lab::calibrate::{Found, Raw, Row, undecided};
 use hoistway_sim::probe::{Subject, Test};
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! `hoistway calibrate --iocost`: a simulated drive measured for a controller's model.
 
-use crate::args::Calibrate;
-use crate::table::Table;
-use crate::{Failure, print};
+use super::Calibrate;
+use crate::common::output::print;
+use crate::common::table::Table;
+use crate::failure::Failure;
 use hoistway::ctl::cost::Rates;
 use hoistway::knob::DevNo;
 use hoistway::quantity;

@@ -5,8 +5,10 @@ mod device;
 mod found;
 mod iocost;
 
-use crate::args::Calibrate;
-use crate::{Failure, output, print};
+use crate::common::known::{Known, drives};
+use crate::common::output::{self, print};
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway_files::Kind;
 use hoistway_files::input::{self, Limit};
@@ -41,6 +43,73 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 use device::of_device;
+
+/// `hoistway calibrate`.
+#[derive(Debug, ClapArgs)]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["target", "drive"]))]
+pub struct Calibrate {
+    /// A block device, read only unless --write; or a folder, in which a scratch file is made and deleted again
+    #[arg(value_name = "DEVICE|DIR", conflicts_with = "drive")]
+    pub target: Option<PathBuf>,
+    /// Instead of a device a simulated drive: name or path. With --iocost or --fit
+    #[arg(long, short, value_name = "DRIVE", requires = "task")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
+    pub drive: Option<String>,
+    /// Measure the six rates of io.cost's linear model of --drive
+    #[arg(long, group = "task")]
+    pub iocost: bool,
+    /// Find the drive file of --drive from its answers alone, as that of a device; shows how good the method is
+    #[arg(long, group = "task")]
+    pub fit: bool,
+    /// Where the drive file is written [default: calibrated.toml]. Beside it stand the answers (.answers.json), with
+    /// which an interrupted run goes on, and the fit table (.fit.json)
+    #[arg(long, short, value_name = "FILE", conflicts_with = "iocost")]
+    pub out: Option<PathBuf>,
+    /// Also write the fit as a page of charts: the found drive beside the measured one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["iocost", "dry_run"])]
+    pub report: Option<PathBuf>,
+    /// Short tests: 2 to 3 minutes on flash, 6 on a disk
+    #[arg(long, conflicts_with = "iocost")]
+    pub quick: bool,
+    /// Also the tests that write: in a folder into the scratch file; on a device only with --yes-destroy-data
+    #[arg(long, conflicts_with = "iocost")]
+    pub write: bool,
+    /// The device whose data --write may destroy, spelled as DEVICE
+    #[arg(long, value_name = "DEVICE", requires = "write")]
+    pub yes_destroy_data: Option<PathBuf>,
+    /// What the tests may write at most
+    #[arg(long, value_name = "BYTES", default_value = "16GiB")]
+    pub write_budget: String,
+    /// Size of the scratch file in a folder
+    #[arg(long, value_name = "BYTES", default_value = "4GiB")]
+    pub size: String,
+    /// The drive model, if you know better
+    #[arg(long, value_name = "MODEL", value_parser = ["hdd", "flash", "card", "bucket"])]
+    pub model: Option<String>,
+    /// The transport, if the kernel does not tell (a loop device, a bridge)
+    #[arg(long, value_name = "BUS", value_parser = ["sata", "pata", "nvme", "emmc", "sd", "usb", "virtual"])]
+    pub bus: Option<String>,
+    /// Print the plan and end
+    #[arg(long, conflicts_with = "iocost")]
+    pub dry_run: bool,
+    /// Of --iocost: length of each round of the six tests; the kernel's script has one of 120s
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub duration: String,
+    /// Of --iocost: measure the drive as new, one round of each test. Without this flag the whole drive is written
+    /// once before the write tests, and each test is repeated until its result is steady, past SLC caches and burst
+    /// credits
+    #[arg(long)]
+    pub new: bool,
+    /// Seed of the drive and of the random offsets
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
 
 #[cfg(not(all(feature = "live", target_os = "linux")))]
 fn of_device(_: &Calibrate, target: &Path) -> Result<(), Failure> {

@@ -4,8 +4,9 @@ mod html;
 mod json;
 mod text;
 
-use crate::trace_args::{TraceArgs, failure, warnings};
-use crate::{Failure, output, print};
+use crate::common::output::{self, print};
+use crate::common::trace_args::{TraceArgs, failure, warnings};
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_files::Kind;
 use hoistway_trace::describe::{Description, Party};

@@ -1,7 +1,7 @@
 //! The description for a terminal.
 
 use super::{Described, bytes, percent, short, size_rows, time};
-use crate::table::Table;
+use crate::common::table::Table;
 use hoistway_trace::Op;
 use hoistway_trace::describe::sketch::Histogram;
 use hoistway_trace::describe::{Description, Party};

@@ -2,7 +2,7 @@
 
 use super::text::{figures, headline, how, installed, reasons};
 use super::words;
-use crate::table::Table;
+use crate::common::table::Table;
 use hoistway_lab::recommend::{Advice, Match};
 use std::fmt::Write as _;
 

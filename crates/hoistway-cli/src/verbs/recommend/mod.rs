@@ -6,12 +6,14 @@ pub mod rules;
 mod text;
 mod words;
 
-use crate::args::Known;
-use crate::{Failure, print};
+use crate::common::known::Known;
+use crate::common::output::print;
+use crate::common::run_dirs::directories_below;
+use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as advise};
 use hoistway_lab::result::{Run, Together};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Every goal at once.
 const ALL: &str = "all";
@@ -112,7 +114,7 @@ fn matrix(options: &Recommend) -> Result<(), Failure> {
     let text = match (options.json, options.markdown) {
         (true, _) => json::goals(each),
         (_, true) => table.markdown(),
-        _ => table.fit(crate::table::limit(options.wide), &[]),
+        _ => table.fit(crate::common::table::limit(options.wide), &[]),
     };
     untold.iter().for_each(|(name, error)| eprintln!("left out: {name}: {error}"));
     print(&text)?;
@@ -135,52 +137,6 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
         }
     }
     Ok(sources)
-}
-
-/// A run directory itself, or those directly below a folder, by name.
-pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    // What a run writes is hidden until it is whole.
-    let hidden =
-        |dir: &Path| dir.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
-    let is_run = |dir: &Path| !hidden(dir) && dir.join("run.toml").exists();
-    if path.join("run.toml").exists() {
-        return Ok(vec![path.to_path_buf()]);
-    }
-    if path.is_file() {
-        return Err(Failure::Usage(format!(
-            "{0} is a file; a run directory is needed: `hoistway replay {0}` makes one from a trace, `hoistway compare \
-             --job {0}` from a fio job",
-            path.display()
-        )));
-    }
-    let entries =
-        std::fs::read_dir(path).map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))?;
-    let mut found: Vec<PathBuf> =
-        entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| is_run(p)).collect();
-    found.sort();
-    if found.is_empty() {
-        let what = "is neither a run directory (it has no run.toml) nor a folder of some";
-        return Err(Failure::Usage(format!("{} {what}", path.display())));
-    }
-    Ok(found)
-}
-
-/// The same, or those of the folders in a folder: of several benches.
-pub fn directories_below(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let error = match directories(path) {
-        Ok(found) => return Ok(found),
-        Err(error) => error,
-    };
-    let entries = std::fs::read_dir(path).into_iter().flatten();
-    let mut folders: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
-    folders.sort();
-    let below: Vec<PathBuf> = folders
-        .iter()
-        .filter(|f| f.is_dir())
-        .filter_map(|f| directories(f).ok())
-        .flatten()
-        .collect();
-    if below.is_empty() { Err(error) } else { Ok(below) }
 }
 
 /// Prints what is recommended from these directories, for whoever has just made them.

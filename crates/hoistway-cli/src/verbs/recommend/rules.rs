@@ -1,7 +1,7 @@
 //! `--rules DIR`: the files to install, and two scripts.
 
-use crate::Failure;
-use crate::output::{Folder, check_folder};
+use crate::common::output::{Folder, check_folder};
+use crate::failure::Failure;
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::recommend::install::{Asks, Lines, Step, SystemFile, USUAL};
 use hoistway_lab::recommend::{Advice, Match};

@@ -1,7 +1,7 @@
 //! Answers in words and tables.
 
 use super::{Recommend, rules, words};
-use crate::table::{Table, limit, three};
+use crate::common::table::{Table, limit, three};
 use hoistway_lab::config::WBT;
 use hoistway_lab::recommend::advice::BaseIs;
 use hoistway_lab::recommend::choose::Fell;

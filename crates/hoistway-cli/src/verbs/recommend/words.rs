@@ -1,7 +1,7 @@
 //! What limits decide, what an answer hangs by, and what somebody who decides otherwise gets, in plain words.
 
 use super::text::keeps;
-use crate::table::three;
+use crate::common::table::three;
 use hoistway::Nanos;
 use hoistway_lab::bench::plan::as_budget;
 use hoistway_lab::bench::record::Record;

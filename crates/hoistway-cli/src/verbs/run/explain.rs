@@ -1,9 +1,11 @@
 //! `hoistway run ... --explain PROCESS`: the timeline of one process in one run.
 
-use crate::args::Common;
-use crate::compare::{Source, grid, run_failure, stop_flag};
-use crate::world::{self, Chosen};
-use crate::{Failure, print};
+use crate::common::grid::{Source, grid};
+use crate::common::options::Common;
+use crate::common::output::print;
+use crate::common::process::stop_flag;
+use crate::common::worlds::{self, Chosen};
+use crate::failure::{Failure, run_failure};
 use hoistway::setting::nearest;
 use hoistway_lab::experiment::Experiment;
 use hoistway_lab::explain::{Subject, story};
@@ -53,7 +55,7 @@ pub fn explain(
     process: &str,
     limit: Option<u32>,
 ) -> Result<(), Failure> {
-    world::check(world, grid)?;
+    worlds::check(world, grid)?;
     let mut jobs = grid.preview().map_err(run_failure)?;
     let [(cell, job)] = &mut jobs[..] else {
         unreachable!("a grid of one run has one job");

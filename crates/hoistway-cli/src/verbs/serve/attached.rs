@@ -3,8 +3,8 @@
 
 use super::spec::ServeOptions;
 use super::{failure, say};
-use crate::Failure;
-use crate::live::args::Serve;
+use crate::failure::Failure;
+use crate::verbs::serve::args::Serve;
 use hoistway_live::front::nbd::Server;
 use hoistway_live::front::{AttachFn, AttachRequest, Attached, Attachment, Export, FRONTS};
 use std::path::{Path, PathBuf};

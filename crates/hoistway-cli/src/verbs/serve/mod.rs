@@ -1,5 +1,6 @@
 //! `hoistway serve`: exports over NBD. Everything but reading the options is in `hoistway-live`.
 
+pub mod args;
 mod attached;
 pub mod control;
 mod explain;
@@ -14,8 +15,8 @@ pub mod spec;
 mod stats;
 mod tls;
 
-use crate::Failure;
-use crate::live::args::Serve;
+use crate::failure::Failure;
+use crate::verbs::serve::args::Serve;
 use attached::Places;
 use control::ControlService;
 use hoistway::quantity;

@@ -1,6 +1,6 @@
 //! What a service manager wants of a server: a word when it is ready, a file with its number.
 
-use crate::Failure;
+use crate::failure::Failure;
 use hoistway_files::{Identity, Place, PlaceError};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -67,7 +67,7 @@ impl Drop for PidFile {
 }
 
 fn lost(error: PlaceError) -> Failure {
-    crate::output::failure("pid file", error)
+    crate::common::output::failure("pid file", error)
 }
 
 /// The pid file of a server that is gone, if one stands there.

@@ -34,7 +34,7 @@ pub fn check(place: &str, settings: &ServeOptions) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::serve::spec::ExportSpec;
+    use crate::verbs::serve::spec::ExportSpec;
 
     #[test]
     fn as_many_as_there_is_room_for_are_served_and_none_more() {

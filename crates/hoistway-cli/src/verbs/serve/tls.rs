@@ -1,7 +1,7 @@
 //! TLS as people ask for it.
 
 use super::spec::ServeOptions;
-use crate::Failure;
+use crate::failure::Failure;
 use hoistway_live::front::nbd::{Tls, TlsMode, uri_escaped};
 use std::path::PathBuf;
 

@@ -2,8 +2,10 @@
 
 mod settings;
 
-use crate::table::Table;
-use crate::{Failure, args, print};
+use crate::common::output::print;
+use crate::common::table::Table;
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
 use hoistway::knob::{Knob, KnobOf};
 use hoistway::setting::nearest;
 use hoistway::{Profile, ctl, sched};
@@ -16,7 +18,17 @@ use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::LOADS;
 use std::path::Path;
 
-pub fn show(args: &args::Show) -> Result<(), Failure> {
+/// `hoistway show`.
+#[derive(Debug, ClapArgs)]
+pub struct Show {
+    /// Name of a scheduler, controller, drive, model, experiment, load or configuration, or path of a drive file
+    pub name: String,
+    /// Print the settings of a scheduler or controller as a Markdown table
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+pub fn show(args: &Show) -> Result<(), Failure> {
     let name = args.name.as_str();
     let found = find(name)?;
     if args.markdown && name == faults::TABLE {

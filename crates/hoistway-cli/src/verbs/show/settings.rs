@@ -1,7 +1,7 @@
 //! The settings of a scheduler or controller from their rows: as a table for people, and as the table of its
 //! reference page.
 
-use crate::table::Table;
+use crate::common::table::Table;
 use hoistway::setting::{OnChange, Tunable, Unit};
 use hoistway::{ctl, sched};
 

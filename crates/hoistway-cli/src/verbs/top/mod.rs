@@ -8,10 +8,10 @@ mod sample;
 mod screen;
 mod view;
 
-use crate::Failure;
-use crate::live::args::Top;
-use crate::live::ctl::ask;
-use crate::live::serve::control::Request;
+use crate::failure::Failure;
+use crate::verbs::ctl::ask;
+use crate::verbs::serve::control::Request;
+use clap::Args as ClapArgs;
 use frame::{Frame, Rows, Sort};
 use hoistway::{Instant, Nanos};
 use hoistway_files::shown;
@@ -19,10 +19,37 @@ use hoistway_live::Clock;
 use sample::Sample;
 use screen::{Key, Screen};
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// `hoistway top`.
+#[derive(Debug, ClapArgs)]
+pub struct Top {
+    /// Control socket of the server, as given to `hoistway serve --control`
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// Time between two frames, such as 1s or 200ms
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub interval: String,
+    /// One line per client or per group
+    #[arg(long, value_name = "WHAT", default_value = "client", value_parser = ["client", "group"])]
+    pub by: String,
+    /// Sort by: throughput, iops, p99, share or name
+    #[arg(long, value_name = "KEY", default_value = "throughput",
+          value_parser = ["throughput", "iops", "p99", "share", "name"])]
+    pub sort: String,
+    /// Stop after that many frames
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// One frame, as --count 1
+    #[arg(long, conflicts_with = "count")]
+    pub once: bool,
+    /// One JSON object per frame instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Longest time a key, a resize or a signal waits to be noticed.
 const SLICE: Nanos = Nanos::ms(100);

@@ -2,7 +2,7 @@
 
 use super::frame::{DeviceFrame, Frame, Row, Rows, Sort};
 use super::sample::{Figure, Target};
-use crate::table::{Table, three};
+use crate::common::table::{Table, three};
 
 /// Figures of schedulers that are states; counts that only grow say little in a frame.
 const STATES: &[&str] = &[

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub struct ServeOptions {
     /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
     #[arg(long, short, value_name = "CONFIG")]
-    #[arg(value_parser = crate::args::Known(crate::args::configs), hide_possible_values = true)]
+    #[arg(value_parser = crate::common::known::Known(crate::common::known::configs), hide_possible_values = true)]
     pub scheduler: Option<String>,
     /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]

@@ -1,7 +1,7 @@
 //! `--job` and `--fio`: fio jobs in place of experiments, and their results per job or as fio prints them.
 
 use crate::common::baseline;
-use crate::common::grid::{Source, command, grid};
+use crate::common::grid::{Source, grid, plan};
 use crate::common::options::{Common, JobArgs};
 use crate::common::output::{self, print};
 use crate::common::runs::{carry_out, note, run_all};
@@ -190,12 +190,13 @@ pub fn of_jobs(
 ) -> Result<(), Failure> {
     let chosen = choose(common)?;
     let source = Source { verb, name: &jobs.flags };
-    let mut grid = grid(jobs.experiment.clone(), configs, common, &chosen, &source)?;
+    let plan = plan(jobs.experiment.clone(), configs, common, &chosen, &source);
+    let mut grid = grid(&plan)?;
     jobs.check(&grid)?;
     if args.as_fio() && common.reps.is_none() {
         // One document is one run.
         grid.reps = 1;
-        grid.command = command(&grid, common, chosen.drive.is_none(), &source);
+        grid.command = plan.command(&grid);
     }
     if !args.as_fio() {
         let more = |run: &Run| {

@@ -1,8 +1,8 @@
 //! Options that several verbs have.
 
 use crate::common::known::{Known, drives};
-use crate::common::lists::parts;
 use clap::Args as ClapArgs;
+use hoistway_lab::grid::parts;
 use std::path::PathBuf;
 
 /// fio jobs in place of an experiment.

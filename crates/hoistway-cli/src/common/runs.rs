@@ -69,9 +69,22 @@ pub fn carry_out(
         }
         return verdict;
     }
+    let mut out = tables(&runs, common.wide, more);
+    if let Some(path) = overview {
+        let _ = writeln!(out, "overview of all: {}", path.display());
+    }
+    if let Some(judgement) = judgement {
+        let _ = write!(out, "\n{}", judgement.text);
+    }
+    print(&out)?;
+    verdict
+}
+
+/// The tables of each run, and where its report is.
+fn tables(runs: &[(&Run, &Path)], wide: bool, more: &dyn Fn(&Run) -> String) -> String {
     let mut out = String::new();
-    for (run, dir) in &runs {
-        out.push_str(&results(run, limit(common.wide)));
+    for (run, dir) in runs {
+        out.push_str(&results(run, limit(wide)));
         out.push_str(&more(run));
         let m = &run.manifest;
         let _ = write!(
@@ -89,14 +102,7 @@ pub fn carry_out(
             out.push('\n');
         }
     }
-    if let Some(path) = overview {
-        let _ = writeln!(out, "overview of all: {}", path.display());
-    }
-    if let Some(judgement) = judgement {
-        let _ = write!(out, "\n{}", judgement.text);
-    }
-    print(&out)?;
-    verdict
+    out
 }
 
 /// Runs the grids one after another and writes a run directory for each.

@@ -1,8 +1,7 @@
 //! `hoistway replay TRACE`: a block trace under several configurations on a simulated drive.
 
-use crate::common::grid::{Source, grid};
+use crate::common::grid::{self, Source};
 use crate::common::known::{Known, configs, drives};
-use crate::common::lists::parts;
 use crate::common::options::Common;
 use crate::common::runs::carry_out;
 use crate::common::table::{Table, three};
@@ -12,6 +11,7 @@ use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_lab::config::Config;
+use hoistway_lab::grid::parts;
 use hoistway_lab::replay::{self, Loop, Place, Plan, Probe, ReplayError, ReplayWorld, Split};
 use hoistway_lab::result::control::over;
 use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
@@ -176,7 +176,7 @@ pub fn replay(options: &Replay) -> Result<(), Failure> {
     let experiment = check(replay::experiment(&plan, &members))?;
     let chosen = Chosen { world: Box::new(ReplayWorld(plan)), drive: None };
     let source = Source { verb: "replay", name: &name };
-    let mut grid = grid(experiment, &configs, &common, &chosen, &source)?;
+    let mut grid = grid::grid(&grid::plan(experiment, &configs, &common, &chosen, &source))?;
     grid.command = command(options, &grid.command);
     carry_out(vec![grid], &common, &chosen, &more)
 }

@@ -2,7 +2,6 @@
 //! clock, and in the simulator.
 
 use crate::common::beside;
-use crate::common::lists::parts;
 use crate::common::output::{self, Folder, print};
 use crate::common::process::{program, stop_flag, threads};
 use crate::common::runs::forget;
@@ -13,6 +12,7 @@ use hoistway::quantity;
 use hoistway_files::{Dir, Kind, shown};
 use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
+use hoistway_lab::grid::parts;
 use hoistway_lab::report::html;
 use hoistway_lab::result::kept::Kept;
 use hoistway_lab::result::{Run, holds_runs};

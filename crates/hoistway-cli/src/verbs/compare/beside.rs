@@ -3,10 +3,10 @@
 //! Every world runs the same grid, with the same seeds, and writes its own run directory. The first one named is what
 //! the others are compared with, by the quantities and the limits of [`hoistway_lab::validate`].
 
-use super::{Compare, USUAL, configs_of};
+use super::Compare;
 use crate::common::baseline;
 use crate::common::beside::{SPARE, json, queues, table, verdict, versions};
-use crate::common::grid::{Source, grid, load};
+use crate::common::grid::{Source, grid, load, plan};
 use crate::common::lists::chosen;
 use crate::common::options::Common;
 use crate::common::output::{Folder, check_folder, print};
@@ -16,6 +16,7 @@ use crate::common::table::limit;
 use crate::common::worlds::{choose, leave_out};
 use crate::failure::Failure;
 use hoistway_files::Dir;
+use hoistway_lab::grid::USUAL;
 use hoistway_lab::result::{Metric, Run, holds_runs, metrics_csv};
 use hoistway_lab::validate::rows;
 use std::fmt::Write as _;
@@ -45,10 +46,8 @@ pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
         let picked = choose(&common)?;
         let mut grids = Vec::new();
         for name in &names {
-            let experiment = load(name)?;
-            let configs = configs_of(options, &experiment);
             let source = Source { verb: "compare", name };
-            grids.push(grid(experiment, &configs, &common, &picked, &source)?);
+            grids.push(grid(&plan(load(name)?, &options.config, &common, &picked, &source))?);
         }
         if common.dry_run {
             for grid in &mut grids {

@@ -2,16 +2,16 @@
 
 mod beside;
 
-use crate::common::grid::{Source, grid, load};
+use crate::common::grid::{Source, grid, load, plan};
 use crate::common::jobs::{Jobs, of_jobs};
 use crate::common::known::{Known, configs, experiments};
-use crate::common::lists::{chosen, parts};
+use crate::common::lists::chosen;
 use crate::common::options::{Common, JobArgs};
 use crate::common::runs::carry_out;
 use crate::common::worlds::choose;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway_lab::experiment::Experiment;
+use hoistway_lab::grid::USUAL;
 
 /// `hoistway compare`.
 #[derive(Debug, ClapArgs)]
@@ -30,36 +30,17 @@ pub struct Compare {
     pub common: Common,
 }
 
-/// Experiments of `compare` that are named nowhere.
-const USUAL: &str = "latency-2019";
-
-/// What `compare` compares in the simulator where nothing is named: what people choose between, and what a latency
-/// target brings. So few repetitions, that five take no longer than two did.
-const FIRST: &[&str] = &["none", "mq-deadline", "kyber", "bfq", "slo-paternoster"];
-
-const FIRST_REPS: u32 = 4;
-
-/// The configurations asked for, or the experiment's.
-fn configs_of(options: &Compare, experiment: &Experiment) -> Vec<String> {
-    match parts(&options.config) {
-        given if given.is_empty() => experiment.configs.clone(),
-        given => given,
-    }
-}
-
 pub fn compare(options: &Compare) -> Result<(), Failure> {
     let worlds = chosen(&options.common.on, &options.common.worlds(), "world")?;
     if worlds.len() > 1 {
         return beside::compare(options, &worlds);
     }
-    let configs = |experiment: &Experiment| configs_of(options, experiment);
     if let (Some(flag), Some(name)) = (options.job.flag(), &options.experiment) {
         let what = format!("{flag} is in place of an experiment; leave '{name}' or {flag} out");
         return Err(Failure::Usage(what));
     }
     if let Some(jobs) = Jobs::load(&options.job)? {
-        let configs = configs(&jobs.experiment);
-        return of_jobs(jobs, &configs, "compare", &options.job, &options.common);
+        return of_jobs(jobs, &options.config, "compare", &options.job, &options.common);
     }
     let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
     let names = chosen(&[named], &[], "experiment")?;
@@ -68,19 +49,13 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         return Err(Failure::Usage(what.into()));
     }
     let chosen = choose(&options.common)?;
+    let nothing = options.experiment.is_none() && options.config.is_empty();
+    let first = nothing && options.common.world() == "sim";
     let mut grids = Vec::new();
     for name in &names {
-        let mut experiment = load(name)?;
-        if options.experiment.is_none()
-            && options.config.is_empty()
-            && options.common.world() == "sim"
-        {
-            experiment.configs = FIRST.iter().map(|c| c.to_string()).collect();
-            experiment.reps = FIRST_REPS;
-        }
-        let configs = configs(&experiment);
         let source = Source { verb: "compare", name };
-        grids.push(grid(experiment, &configs, &options.common, &chosen, &source)?);
+        let plan = plan(load(name)?, &options.config, &options.common, &chosen, &source);
+        grids.push(grid(&if first { plan.first_look() } else { plan })?);
     }
     carry_out(grids, &options.common, &chosen, &|_| String::new())
 }

@@ -1,14 +1,14 @@
 //! `hoistway run ... --explain PROCESS`: the timeline of one process in one run.
 
-use crate::common::grid::{Source, grid};
+use crate::common::grid::grid;
 use crate::common::options::Common;
 use crate::common::output::print;
 use crate::common::process::stop_flag;
-use crate::common::worlds::{self, Chosen};
+use crate::common::worlds;
 use crate::failure::{Failure, run_failure};
 use hoistway::setting::nearest;
-use hoistway_lab::experiment::Experiment;
 use hoistway_lab::explain::{Subject, story};
+use hoistway_lab::grid::Plan;
 use hoistway_lab::run::{Grid, RunError};
 use hoistway_lab::world::World;
 use hoistway_sim::world::{JobError, NamedFigure};
@@ -24,14 +24,8 @@ const STATISTICS: &str = "queue_statistics";
 const LINES: u32 = 200;
 
 /// The grid of one run.
-pub fn grid_of(
-    experiment: Experiment,
-    configs: &[String],
-    common: &Common,
-    chosen: &Chosen,
-    source: &Source<'_>,
-) -> Result<Grid, Failure> {
-    let mut grid = grid(experiment, configs, common, chosen, source)?;
+pub fn grid_of(plan: &Plan, common: &Common) -> Result<Grid, Failure> {
+    let mut grid = grid(plan)?;
     if common.reps.is_none() {
         grid.reps = 1;
     }

@@ -3,7 +3,7 @@
 mod explain;
 
 use crate::common::baseline;
-use crate::common::grid::{Source, grid, load};
+use crate::common::grid::{Source, grid, load, plan};
 use crate::common::jobs::{Jobs, of_jobs};
 use crate::common::known::{Known, configs, experiments};
 use crate::common::options::{Common, JobArgs};
@@ -88,11 +88,12 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             let what = "--explain: the kernel's schedulers do not tell what they decide; use --on sim or engine";
             return Err(Failure::Usage(what.into()));
         }
-        let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
+        let plan = plan(experiment, &[config], &options.common, &chosen, &source);
+        let grid = explain::grid_of(&plan, &options.common)?;
         check(&grid)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
     }
-    let mut grid = grid(experiment, &[config], &options.common, &chosen, &source)?;
+    let mut grid = grid(&plan(experiment, &[config], &options.common, &chosen, &source))?;
     check(&grid)?;
     let nothing = |_: &Run| String::new();
     if let Some(path) = &options.save_trace {

@@ -9,6 +9,7 @@ pub mod diff;
 pub mod differ;
 pub mod experiment;
 pub mod explain;
+pub mod grid;
 pub mod judge;
 pub mod merge;
 pub mod population;

@@ -205,8 +205,8 @@ impl Grid {
         ))
     }
 
-    /// The same with other workloads and another number of repetitions.
-    pub(crate) fn with(&self, workloads: Vec<String>, reps: u32) -> Grid {
+    /// The same with other workloads of the experiment and another number of repetitions, each at least one.
+    pub fn with(&self, workloads: Vec<String>, reps: u32) -> Grid {
         let (drives, configs) = (self.drives.clone(), self.configs.clone());
         let (experiment, command) = (self.experiment.clone(), self.command.clone());
         let (seed, options) = (self.seed, self.options);
@@ -316,17 +316,39 @@ impl Grid {
         Ok(Nanos(lengths.sum::<u64>() * u64::from(self.reps)))
     }
 
-    /// How long each run takes in its world's time, in the order of [`Kept`]'s numbers: the repetitions of a
-    /// cell follow each other.
-    pub(crate) fn lengths(&self) -> Result<Vec<Nanos>, RunError> {
+    /// The cell of run `index`, as `drive/config/workload`. Runs are numbered from 0, as in [`Kept`]: by drive, then
+    /// workload, then configuration; the repetitions of a cell follow each other, so that `index % reps` is the repetition.
+    ///
+    /// # Panics
+    ///
+    /// If there is no run of that number.
+    pub fn cell_of(&self, index: usize) -> String {
+        self.cell_name(self.places()[index])
+    }
+
+    /// How long each run takes in its world's time, in the order of their numbers ([`Grid::cell_of`]).
+    ///
+    /// # Errors
+    ///
+    /// A job that cannot be made.
+    pub fn lengths(&self) -> Result<Vec<Nanos>, RunError> {
         let of = |(_, job): (String, Job<'_>)| {
             std::iter::repeat_n(Grid::length(&job), self.reps as usize)
         };
         Ok(self.preview()?.into_iter().flat_map(of).collect())
     }
 
-    /// Run `index` alone, encoded.
-    pub(crate) fn encoded(
+    /// Run `index` alone ([`Grid::cell_of`]), encoded: what one task of many on many machines gives. The same bytes wherever
+    /// it runs; [`Finished::decode`] reads them.
+    ///
+    /// # Errors
+    ///
+    /// A job that cannot run, a run that breaks off, and `stop`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no run of that number.
+    pub fn encoded(
         &self,
         world: &dyn World,
         index: usize,
@@ -336,7 +358,11 @@ impl Grid {
     }
 
     /// Puts together what is kept of every run.
-    pub(crate) fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
+    ///
+    /// # Errors
+    ///
+    /// A run that is not kept, or can no longer be read.
+    pub fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
         let places = self.places();
         let load = |index| kept.load(index).ok_or_else(gone);
         let finished: Result<Vec<Finished>, RunError> = (0..places.len()).map(load).collect();
@@ -345,7 +371,11 @@ impl Grid {
 
     /// Puts together runs that were kept elsewhere; `load` has each by the names of its workload and configuration
     /// and the number of its repetition, from 0.
-    pub(crate) fn gathered(
+    ///
+    /// # Errors
+    ///
+    /// A run that `load` does not have.
+    pub fn gathered(
         &self,
         world: &dyn World,
         load: &dyn Fn(&str, &str, u32) -> Option<Finished>,
@@ -371,7 +401,7 @@ impl Grid {
     }
 
     /// The same; with `kept`, finished runs are kept there, and those that are there already are not run
-    /// again.
+    /// again. With one thread all of it runs on the caller's, but for worlds in real time.
     pub fn run_kept(
         &self,
         world: &dyn World,
@@ -400,7 +430,8 @@ impl Grid {
         };
         tell(0);
         // A failed run ends those that have not begun. Those before it in the order of their turns have all begun, so
-        // that the first error in this order is the one reported, whatever the threads do.
+        // that the first error in this order is the one reported, whatever the threads do. One that breaks off ends
+        // none: the fault is in its scheduler, and what the others do can be kept for the next time.
         let failed = AtomicBool::new(false);
         let work = || {
             while !failed.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
@@ -414,40 +445,29 @@ impl Grid {
                         kept.save(index, &record).map(|()| Record::Kept).map_err(RunError::from)
                     }
                 });
-                failed.fetch_or(record.is_err(), Ordering::Relaxed);
+                let ends = |error: &RunError| !matches!(error, RunError::Broken { .. });
+                failed.fetch_or(record.as_ref().is_err_and(ends), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
                 *records[index].lock().expect("no thread panics while it holds the lock") =
                     Some(record);
                 tell(0);
             }
         };
-        let threads = if world.alone() { 1 } else { threads.clamp(1, missing.len().max(1)) };
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(work);
-            }
-        });
+        match threads.min(missing.len()) {
+            // There may be no threads where this runs (WebAssembly).
+            0 | 1 if !world.alone() => work(),
+            // What a run in real time asks of the kernel for its thread ends with that thread.
+            wanted => std::thread::scope(|scope| {
+                let threads = if world.alone() { 1 } else { wanted };
+                (0..threads).for_each(|_| drop(scope.spawn(work)));
+            }),
+        }
         let done = kept.map_or(0, |_| done.load(Ordering::Relaxed));
         // Whoever is stopped by Ctrl-C may fail from it: programs of ours that ran beside have got the signal, too.
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted { kept: done, total });
         }
-        let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
-        let mut records: Vec<Option<Result<Record, RunError>>> =
-            records.into_iter().map(taken).collect();
-        for &index in &missing {
-            if let Some(Err(error)) = records[index].take_if(|record| record.is_err()) {
-                return Err(error);
-            }
-        }
-        let mut finished = Vec::with_capacity(places.len());
-        for (index, record) in records.into_iter().enumerate() {
-            let record = record.expect("no run failed, and nobody stopped them")?;
-            finished.push(match record {
-                Record::Held(record) => Finished::decode(&record).expect("it was encoded here"),
-                Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
-            });
-        }
+        let finished = results(&missing, records, kept)?;
         Ok(self.assemble(world, &places, finished))
     }
 
@@ -600,6 +620,30 @@ impl Grid {
     }
 }
 
+/// What every run gave, in the order of the grid, or the first error in the order in which those that were `missing` had
+/// their turns.
+fn results(
+    missing: &[usize],
+    records: Vec<Mutex<Option<Result<Record, RunError>>>>,
+    kept: Option<&Kept>,
+) -> Result<Vec<Finished>, RunError> {
+    let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
+    let mut records: Vec<Option<Result<Record, RunError>>> =
+        records.into_iter().map(taken).collect();
+    for &index in missing {
+        if let Some(Err(error)) = records[index].take_if(|record| record.is_err()) {
+            return Err(error);
+        }
+    }
+    let finished = records.into_iter().enumerate().map(|(index, record)| {
+        match record.expect("no run failed, and nobody stopped them")? {
+            Record::Held(record) => Ok(Finished::decode(&record).expect("it was encoded here")),
+            Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
+        }
+    });
+    finished.collect()
+}
+
 /// A record that was written cannot be read.
 fn gone() -> RunError {
     let what = "a finished run that was kept is gone or damaged; run it again";
@@ -666,5 +710,7 @@ fn unite(rows: &[(String, String, String)]) -> Vec<(String, String)> {
     all
 }
 
+#[cfg(test)]
+pub(crate) mod breaks;
 #[cfg(test)]
 mod tests;

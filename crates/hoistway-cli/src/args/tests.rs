@@ -1,6 +1,7 @@
 use super::*;
 use clap::builder::ValueParser;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// What every option that names a place is for; `tests/command_line/outputs.rs` tries those that are written to.
 const PLACES: &str = include_str!("../../tests/command_line/places.txt");

@@ -127,6 +127,72 @@ fn a_run_that_breaks_off_is_an_error_of_this_program() {
     }
 }
 
+/// The process goes on, and so do the other cells: the same command runs the broken one alone again.
+#[test]
+fn a_scheduler_that_panics_ends_its_own_cell_only() {
+    let folder = Folder::new("broken-run");
+    let open = || Kept::open(&folder.0.join("runs"), "hoistway", false).unwrap().0;
+    for threads in [1, 2] {
+        let mut grid = grid(2);
+        grid.configs.insert(0, Config::parse_with("breaks", &[&super::breaks::BREAKS]).unwrap());
+        let (kept, stop) = (open(), AtomicBool::new(false));
+        let error = grid.run_kept(&Sim, threads, &stop, &|_| {}, Some(&kept)).unwrap_err();
+        let RunError::Broken { cell, what } = &error else { panic!("{error:?}") };
+        assert_eq!(cell, "plextor-px-256m5s/breaks/readers-direct, repetition 1");
+        assert_eq!(what, "a scheduler of somebody else breaks off");
+        assert_eq!((kept.count(), grid.len()), (6, 8));
+        kept.remove().unwrap();
+    }
+}
+
+#[test]
+fn one_run_at_a_time_needs_no_thread_of_its_own() {
+    /// The simulator, which notes where it ran.
+    #[derive(Debug)]
+    struct Here(Mutex<Vec<std::thread::ThreadId>>);
+
+    impl World for Here {
+        fn name(&self) -> &'static str {
+            "sim"
+        }
+
+        fn alone(&self) -> bool {
+            false
+        }
+
+        fn run(
+            &self,
+            job: &Job<'_>,
+            watch: &mut dyn FnMut(Instant) -> bool,
+        ) -> Result<Outcome, JobError> {
+            self.0.lock().unwrap().push(std::thread::current().id());
+            Sim.run(job, watch)
+        }
+    }
+
+    let (world, grid) = (Here(Mutex::default()), grid(1));
+    grid.run(&world, 1, &AtomicBool::new(false), &|_| {}).unwrap();
+    let ran = world.0.into_inner().unwrap();
+    assert_eq!(ran, vec![std::thread::current().id(); 3]);
+}
+
+/// What tasks on many machines need: each run alone, by its number, and all of them put together again.
+#[test]
+fn runs_one_by_one_are_the_run_of_the_whole_grid() {
+    let (grid, stop) = (grid(2), AtomicBool::new(false));
+    let whole = grid.run(&Sim, 1, &stop, &|_| {}).unwrap();
+    let each = |i| Finished::decode(&grid.encoded(&Sim, i, &stop).unwrap()).unwrap();
+    let number = |workload: &str, config: &str, rep: u32| {
+        let cell = format!("plextor-px-256m5s/{config}/{workload}");
+        let first = (0..grid.len()).find(|&i| grid.cell_of(i) == cell)?;
+        Some(each(first + rep as usize))
+    };
+    let gathered = grid.gathered(&Sim, &number).unwrap();
+    assert_eq!(gathered.metrics, whole.metrics);
+    assert_eq!(grid.lengths().unwrap().len(), grid.len());
+    assert_eq!(grid.with(vec!["readers-direct".into()], 1).len(), 3);
+}
+
 #[test]
 fn a_run_that_fails_of_ctrl_c_was_interrupted() {
     for alone in [true, false] {

@@ -1,0 +1,19 @@
+//! What verbs share.
+
+#[macro_use]
+pub mod terminal;
+pub mod baseline;
+pub mod beside;
+pub mod grid;
+pub mod jobs;
+pub mod known;
+pub mod lists;
+pub mod options;
+pub mod output;
+pub mod process;
+pub mod results;
+pub mod run_dirs;
+pub mod runs;
+pub mod table;
+pub mod trace_args;
+pub mod worlds;

@@ -1,0 +1,322 @@
+//! `hoistway what-if`: whether latency targets would be kept, and at what price, before anything is deployed.
+
+use crate::common::jobs::Jobs;
+use crate::common::known::{Known, drives};
+use crate::common::options::JobArgs;
+use crate::common::output::print;
+use crate::common::process::{stop_flag, threads};
+use crate::common::table::{Table, three as number};
+use crate::failure::{Failure, run_failure};
+use clap::Args as ClapArgs;
+use hoistway::quantity;
+use hoistway::target::{Answer, percent};
+use hoistway_lab::what_if::{
+    Finding, Measured, Point, Question, Report, SCHEDULER, Wanted, default_load, find_load, scaled,
+    time_text,
+};
+use hoistway_sim::drive::DriveFile;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// `hoistway what-if`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 every target is kept, 1 one is not, 2 wrong usage, 130 interrupted."
+)]
+pub struct WhatIf {
+    /// Simulated drive: name, or path of a drive file
+    #[arg(long, short, value_name = "DRIVE")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
+    pub drive: String,
+    /// A latency target: NAME=TIME, or NAME=auto for as low as goes without loss of throughput; ,weight=N behind it
+    /// gives the group a weight. NAME is a process of the load or a kind of processes. May be repeated
+    #[arg(long, short, value_name = "NAME=TIME", required = true)]
+    pub target: Vec<String>,
+    /// Load: EXPERIMENT/WORKLOAD [default: a random 4 KiB reader for each target beside 15 sequential readers]
+    #[arg(long, value_name = "LOAD", conflicts_with = "job")]
+    pub load: Option<String>,
+    /// Load: the jobs of this fio job file; NAME is a job
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
+    /// Keep the targets whatever throughput that costs
+    #[arg(long)]
+    pub strict: bool,
+    /// Percent of the throughput without control that may be lost
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=99))]
+    pub loss: u16,
+    /// Measured time of each run [default: 3s, of disks 20s], behind 2 s (10 s) to settle
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Seed of the drive and the load
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    pub seed: u64,
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Version of the JSON that `--json` prints.
+const JSON_SCHEMA: u32 = 1;
+/// Longest `--duration`: an hour.
+const DURATION_MAX_S: u64 = 3_600;
+
+pub fn what_if(options: &WhatIf) -> Result<(), Failure> {
+    let question = question(options)?;
+    let stop = stop_flag()?;
+    let bar = match !options.quiet && std::io::stderr().is_terminal() {
+        true => indicatif::ProgressBar::new(1),
+        false => indicatif::ProgressBar::hidden(),
+    };
+    let style = indicatif::ProgressStyle::with_template("{pos}/{len} runs [{bar:40}] {elapsed}");
+    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    let progress = |done: usize, total: usize| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    };
+    let report = question.answer(threads(options.jobs), &stop, &progress);
+    bar.finish_and_clear();
+    let report = report.map_err(run_failure)?;
+    print(&match options.json {
+        true => format!("{:#}\n", json(&question, &report)),
+        false => text(&question, &report),
+    })?;
+    if report.kept() { Ok(()) } else { Err(Failure::No) }
+}
+
+fn question(options: &WhatIf) -> Result<Question, Failure> {
+    let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
+    let wanted: Result<Vec<Wanted>, String> =
+        options.target.iter().map(|t| Wanted::parse(t)).collect();
+    let wanted = wanted.map_err(|e| Failure::Usage(format!("--target: {e}")))?;
+    let drive = DriveFile::load(&options.drive).map_err(|e| usage(&e))?;
+    let (experiment, workload) = match (&options.load, &options.job) {
+        (Some(load), _) => find_load(load).map_err(|e| Failure::Usage(format!("--load: {e}")))?,
+        (None, Some(path)) => {
+            let args = JobArgs {
+                job: Some(path.clone()),
+                fio: None,
+                target: None,
+                strict: false,
+                output_format: None,
+            };
+            let experiment = Jobs::load(&args)?.expect("a file is named").experiment;
+            let workload = experiment.default_workloads[0].clone();
+            (experiment, workload)
+        }
+        (None, None) => {
+            default_load(&wanted).map_err(|e| Failure::Usage(format!("--target: {e}")))?
+        }
+    };
+    let duration = match &options.duration {
+        None => None,
+        Some(text) => {
+            let time = quantity::duration(text);
+            let time = time.map_err(|e| Failure::Usage(format!("--duration: {e}")))?;
+            if time.0 == 0 || time.0 > DURATION_MAX_S * 1_000_000_000 {
+                let what = format!("--duration: {text} must be above 0 and at most 1h");
+                return Err(Failure::Usage(what));
+            }
+            Some(time)
+        }
+    };
+    let question = Question {
+        experiment,
+        workload,
+        drive,
+        wanted,
+        strict: options.strict,
+        loss_permille: u32::from(options.loss) * 10,
+        duration,
+        seed: options.seed,
+    };
+    question.check().map_err(Failure::Usage)?;
+    Ok(question)
+}
+
+fn text(question: &Question, report: &Report) -> String {
+    let mut out = format!(
+        "{}\n{}: {}\n\n",
+        question.drive.name,
+        question.load_name(),
+        question.load_summary()
+    );
+    let several = question.wanted.len() > 1;
+    let mut heads = vec!["".to_string(), "MB/s".into(), "of none %".into(), "others MB/s".into()];
+    for w in &question.wanted {
+        let of = |what: &str| if several { format!("{} {what}", w.name) } else { what.to_string() };
+        heads.extend([of("mean ms"), of("p99 ms"), of("I/Os")]);
+    }
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(&heads, 1);
+    let mut few = false;
+    for point in report.alone.iter().chain(&report.others).chain([&report.ours]) {
+        few |= point.targets.iter().flatten().any(|m| m.ios < FEW);
+        table.row(row(question, report, point));
+    }
+    for finding in &report.findings {
+        if let Some(point) = finding.by.map(|at| &report.sweep[at]) {
+            table.row(row(question, report, point));
+        }
+    }
+    out += &table.render();
+    out.push('\n');
+    for finding in &report.findings {
+        let _ = writeln!(out, "{}: {}", finding.wanted.text(), finding.words);
+        if !finding.also.is_empty() {
+            let also =
+                finding.also.iter().map(|(name, kept)| format!("{name} at {}", percent(*kept)));
+            let also = also.collect::<Vec<_>>().join(", ");
+            let _ = writeln!(out, "  also kept by {also} of the throughput");
+        }
+    }
+    if few {
+        let _ = writeln!(out, "p99 of fewer than {FEW} I/Os is rough; --duration makes it better");
+    }
+    let Use { serve, running } = configuration(question, report);
+    // Where a target is missed another line of the table may come nearer.
+    let missed = if report.kept() { "" } else { "    # misses: compare the table" };
+    let _ = write!(out, "\nto serve:{:7} {serve}{missed}\n", "");
+    for (n, line) in running.iter().enumerate() {
+        let head = if n == 0 { "while it serves:" } else { "" };
+        let _ = writeln!(out, "{head:16} {line}");
+    }
+    let kernel = question.kernel(report);
+    let does = if kernel.kept { "keeps them all" } else { "comes nearest, and misses" };
+    let (config, left) = (kernel.config, percent(kernel.permille));
+    let head = "in the kernel:";
+    let _ = writeln!(out, "{head:16} {config} {does}, at {left} of the throughput");
+    for line in &kernel.lines {
+        let _ = writeln!(out, "{:16} {line}", "");
+    }
+    out
+}
+
+/// Fewer I/Os than ten above the 99th percentile.
+const FEW: u64 = 1000;
+
+fn row(question: &Question, report: &Report, point: &Point) -> Vec<String> {
+    let alone = report.alone.iter().any(|p| p.way == point.way);
+    let kept = format!("{:.1}", f64::from(report.kept_permille(point)) / 10.0);
+    let others = if alone { "-".into() } else { number(point.others) };
+    let mut cells = vec![
+        point.way.name(question),
+        number(point.total),
+        if alone { "-".into() } else { kept },
+        others,
+    ];
+    let ms = |ns: u64| number(ns as f64 / 1e6);
+    for of in &point.targets {
+        match of {
+            Some(Measured { p99, mean, ios, .. }) => {
+                cells.extend([ms(mean.0), ms(p99.0), ios.to_string()]);
+            }
+            None => cells.extend(["-", "-", "-"].map(String::from)),
+        }
+    }
+    cells
+}
+
+/// What to write to get what was simulated.
+struct Use {
+    serve: String,
+    running: Vec<String>,
+}
+
+/// That of the targets as they are; where it does not keep them, the best that was found: without loss, or, where
+/// the drive alone takes longer, as low as goes.
+fn configuration(question: &Question, report: &Report) -> Use {
+    let way = match report.findings.iter().find_map(|f| f.by) {
+        Some(at) => &report.sweep[at].way,
+        None => &report.ours.way,
+    };
+    let scheduler = way.config(question);
+    let mut serve = format!("hoistway serve --scheduler '{scheduler}'");
+    let mut running = vec![format!("hoistway ctl --control PATH scheduler '{scheduler}'")];
+    for finding in &report.findings {
+        let w = &finding.wanted;
+        let device = matches!(finding.answer, Answer::Device { .. });
+        let target = w.target.filter(|_| !device).map(|t| scaled(t, way.permille()));
+        let latency = target.map_or_else(|| "auto".into(), time_text);
+        let weight = w.weight.map_or_else(String::new, |n| format!(",weight={n}"));
+        let _ = write!(serve, " --export {}=TARGET,latency={latency}{weight}", w.name);
+        let us = target.map_or_else(|| "auto".into(), |t| t.as_us().to_string());
+        running.push(format!(
+            "hoistway ctl --control PATH write {} io.latency '8:0 target={us}'",
+            w.name
+        ));
+    }
+    serve += " --export OTHERS=TARGET";
+    Use { serve, running }
+}
+
+fn json(question: &Question, report: &Report) -> Value {
+    let point = |p: &Point| point_json(question, report, p);
+    let points = |all: &[Point]| all.iter().map(point).collect::<Vec<_>>();
+    let Use { serve, running } = configuration(question, report);
+    let kernel = question.kernel(report);
+    json!({
+        "schema": JSON_SCHEMA,
+        "drive": question.drive.id,
+        "load": question.load_name(),
+        "seed": question.seed,
+        "scheduler": SCHEDULER,
+        "strict": question.strict,
+        "loss_permille": question.loss_permille,
+        "kept": report.kept(),
+        "targets": report.findings.iter().map(|f| finding_json(f, report)).collect::<Vec<_>>(),
+        "alone": points(&report.alone),
+        "others": points(&report.others),
+        "ours": point(&report.ours),
+        "sweep": points(&report.sweep),
+        "serve": serve,
+        "running": running,
+        "kernel": {
+            "config": kernel.config,
+            "kept": kernel.kept,
+            "kept_permille": kernel.permille,
+            "lines": kernel.lines,
+        },
+    })
+}
+
+fn finding_json(finding: &Finding, report: &Report) -> Value {
+    let figures: serde_json::Map<_, _> =
+        finding.answer.figures().into_iter().map(|(name, v)| (name.into(), v.into())).collect();
+    let also = finding.also.iter();
+    let also: Vec<_> =
+        also.map(|(name, kept)| json!({ "config": name, "kept_permille": kept })).collect();
+    json!({
+        "name": finding.wanted.name,
+        "target_ns": finding.wanted.target.map(|t| t.0),
+        "weight": finding.wanted.weight,
+        "kept": finding.kept,
+        "answer": finding.answer.name(),
+        "figures": figures,
+        "words": finding.words,
+        "kept_permille": report.kept_permille(finding.by.map_or(&report.ours, |at| &report.sweep[at])),
+        "also_kept_by": also,
+    })
+}
+
+fn point_json(question: &Question, report: &Report, point: &Point) -> Value {
+    let of = |m: &Option<Measured>| {
+        m.as_ref().map(
+            |m| json!({ "p99_ns": m.p99.0, "mean_ns": m.mean.0, "ios": m.ios, "mb_per_s": m.mb_s }),
+        )
+    };
+    json!({
+        "config": point.way.name(question),
+        "mb_per_s": point.total,
+        "others_mb_per_s": point.others,
+        "kept_permille": report.kept_permille(point),
+        "targets": point.targets.iter().map(of).collect::<Vec<_>>(),
+    })
+}

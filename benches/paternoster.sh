@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs everything behind docs/results/paternoster.md in the simulator. Writes the two summary tables into the page, its picture, and every
-# cell into docs/data/paternoster-*.csv.
+# Runs everything behind docs/results/paternoster.md in the simulator. Writes the summary table into the page, its picture, and every
+# cell and every missed promise into docs/data/paternoster-*.csv.
 #
 #   benches/paternoster.sh                   all runs, then the tables
 #   benches/paternoster.sh PART...           these runs: kept nvme rivals probes numbers weights floods starts picture
@@ -112,19 +112,19 @@ put() { # NAME FILE
   mv "$page.new" "$page"
 }
 
-# How many drives keep every promise, and every cell of the runs `kept` and `nvme` that misses a promise: drive, configuration, load, and what is missing.
-missed() {
-  awk -F, -v ours="$ours" -v disks="$disks" '
+# How many drives keep every promise; into a CSV every cell of the runs `kept` and `nvme` that misses a promise: drive, load, and what is missing.
+missed() { # CSV
+  awk -F, -v ours="$ours" -v disks="$disks" -v csv="$1" '
     FNR == 1 || $3 != ours || $8 != "" || $9 != "sim" { next }
     { value[$2, $4, $5] = $7; if (!(($2, $4) in seen)) { seen[$2, $4] = 1; cells[++n] = $2 SUBSEP $4 } }
-    function miss(what) { rows = rows sprintf("| %s | %s | %s |\n", drive, load, what); bad[load, drive] = 1 }
+    function miss(what) { rows = rows sprintf("%s,%s,%s\n", drive, load, what); bad[load, drive] = 1 }
     function below(metric, limit, words,   v) {
       v = value[drive, load, metric]
-      if (v != "" && v < limit) miss(sprintf("%s %.1f %%, promised %g %%", words, 100 * v, 100 * limit))
+      if (v != "" && v < limit) miss(sprintf("%s,%.1f,%g", words " %", 100 * v, 100 * limit))
     }
     function above(metric, limit, words,   v) {
       v = value[drive, load, metric]
-      if (v != "" && v > limit) miss(sprintf("%s ×%.2f, promised ×%g", words, v, limit))
+      if (v != "" && v > limit) miss(sprintf("%s,%.2f,%g", words, v, limit))
     }
     END {
       for (i = 1; i <= n; i++) {
@@ -144,9 +144,23 @@ missed() {
       }
       print "| load | drives that keep all of it |\n|---|--:|"
       for (l = 1; l <= count; l++) printf "| %s | %d of %d |\n", loads[l], kept[loads[l]], all[loads[l]]
-      print "\n| drive | load | missed |\n|---|---|---|"
-      printf "%s", rows
+      printf "drive,load,quantity,is,promised\n%s", rows >csv
     }' "$out"/{kept,nvme}/metrics.csv
+}
+
+# The matrix of the picture, a row for each drive and configuration. A cell is `0.164 (×1.13) 99.8 / 95.1`, without control `41.0 (×281) 528 MB/s`.
+matrix() {
+  echo "drive,configuration,mean_ms,mean_over_alone,all_mb_per_s,all_percent_of_none,others_percent_of_none"
+  awk -F' \\| ' '
+    /^\| drive / { sub(/^\| /, ""); sub(/ \|$/, ""); for (i = 2; i <= NF; i++) name[i] = $i; next }
+    /^\| / {
+      sub(/^\| /, ""); sub(/ \|$/, "")
+      for (i = 2; i <= NF; i++) {
+        cell = $i; gsub(/[×()]/, "", cell); split(cell, part, " ")
+        if (part[4] == "MB/s") print $1 "," name[i] "," part[1] "," part[2] "," part[3] ",,"
+        else print $1 "," name[i] "," part[1] "," part[2] ",," part[3] "," part[5]
+      }
+    }'
 }
 
 tables() {
@@ -158,13 +172,12 @@ tables() {
   csv paternoster-shares.csv "shares_percent,entitled_percent,largest_error_points,largest_error_percent_of_share,$speed" weights
   csv paternoster-starts.csv "startup_s,startup_over_none,$speed,others_percent_of_none" starts-s starts-2010 starts-2018
   if [ -d "$out/kept" ] && [ -d "$out/nvme" ]; then
-    missed >"$folder/missed"
+    missed "$data/paternoster-missed.csv" >"$folder/missed"
     put missed "$folder/missed"
   fi
   if [ -d "$out/picture" ]; then
     "$program" report "$out/picture" --format control-svg >docs/images/paternoster.svg
-    tables_of picture control-matrix >"$folder/picture"
-    put picture "$folder/picture"
+    tables_of picture control-matrix | matrix >"$data/paternoster-picture.csv"
   fi
 }
 

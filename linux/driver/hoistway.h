@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * What the kernel side (hoistway_drive.c), the host side (hoistway_host.c) and the program outside
- * (crates/hoistway-live/src/linux/drive.rs) agree on. Numbers are in the byte order of the machine: both ends run on it.
+ * (crates/hoistway-machine/src/linux/drive.rs) agree on. Numbers are in the byte order of the machine: both ends run on it.
  */
 #ifndef HOISTWAY_H
 #define HOISTWAY_H

@@ -25,7 +25,7 @@ pub enum TagWait {
     Fifo,
 }
 
-/// What a depth limit of a scheduler is a part of (specs/blk-mq-and-noop.md section 6).
+/// Whole of which a scheduler's depth limit is a part (specs/blk-mq-and-noop.md section 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tags {
     /// Each word of tags: a limited submitter sees the first places of every word (Linux up to 6.16).
@@ -35,7 +35,7 @@ pub enum Tags {
     Plain,
 }
 
-/// Whose hardware queues are run at the end of every request (specs/blk-mq-and-noop.md 7.4).
+/// Hardware queues that are run at the end of every request (specs/blk-mq-and-noop.md 7.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunAtCompletion {
     /// Nobody's: Linux from 5.10.
@@ -102,7 +102,7 @@ pub struct Device {
     pub none_plug_lifo: bool,
     /// How tasks wait for tags.
     pub tag_wait: TagWait,
-    /// What depth limits are a part of.
+    /// Whole of which depth limits are a part.
     pub tags: Tags,
     /// `nr_requests` when the scheduler tags were made, which fixes the size of their words: a smaller
     /// number later keeps it. The stack keeps this; 0: the present number.
@@ -114,7 +114,7 @@ pub struct Device {
     pub tags_round_robin: bool,
     /// Behind the SCSI layer: SATA (through libata) and USB.
     pub scsi: bool,
-    /// Whose queues are run at the end of every request.
+    /// Queues that are run at the end of every request.
     pub run_at_completion: RunAtCompletion,
     /// After a run in which the scheduler withheld everything all queues are run again some milliseconds
     /// later (younger than Linux 5.3).

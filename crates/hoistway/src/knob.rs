@@ -86,7 +86,7 @@ pub enum KnobErrorKind {
 pub struct KnobError {
     /// The kernel's error.
     pub kind: KnobErrorKind,
-    /// What was wrong with it.
+    /// The error in it.
     pub what: String,
 }
 

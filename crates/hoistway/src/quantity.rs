@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-/// What a text was to be.
+/// The kind of quantity that a text was read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A length of time.
@@ -22,9 +22,9 @@ pub enum Kind {
 /// A text that is not the quantity it was to be. Its message says what may be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
-    /// What was written.
+    /// Text as it was written.
     pub text: String,
-    /// What it was to be.
+    /// The kind that was expected.
     pub kind: Kind,
 }
 

@@ -9,7 +9,7 @@ use crate::table::{Handle, NIL, Table};
 use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use core::ops::{BitOr, BitOrAssign, Index};
 
-/// What an I/O does.
+/// Operation of an I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -139,13 +139,13 @@ pub struct IoId(pub u64);
 pub struct Io {
     /// The caller's id.
     pub id: IoId,
-    /// Who submits it.
+    /// Process that submits it.
     pub proc: ProcId,
-    /// Who pays for it.
+    /// Group that pays for it.
     pub group: GroupId,
     /// Where it is submitted; chooses the hardware queue.
     pub cpu: u32,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// First sector.
     pub start: Sectors,
@@ -227,7 +227,7 @@ pub(crate) struct Bio {
 pub struct Request {
     /// Its id.
     pub id: ReqId,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// Sync in the sense of the device's profile ([`crate::device::Device::is_sync`]).
     pub sync: bool,
@@ -241,9 +241,9 @@ pub struct Request {
     pub flags: Flags,
     /// Priority of the I/O (legacy merges: the better of both).
     pub prio: IoPrio,
-    /// Who submitted the first bio.
+    /// Process that submitted the first bio.
     pub proc: ProcId,
-    /// Who pays.
+    /// Group that pays.
     pub group: GroupId,
     /// Where it was submitted.
     pub cpu: u32,

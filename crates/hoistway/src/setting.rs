@@ -41,7 +41,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What a tunable counts.
+/// Unit of a tunable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -93,7 +93,7 @@ impl Unit {
     }
 }
 
-/// What a change of a tunable does to waits, stamps, limits and budgets made under the old value.
+/// Effect of a change of a tunable on waits, stamps, limits and budgets made under the old value.
 ///
 /// Whatever it is, no change strands I/O: as long as something is queued, something is with the device, or a
 /// time is named at which the stage is asked again, and that time is within what the *new* value allows.
@@ -179,7 +179,7 @@ pub struct OnlyWith {
     pub selector: &'static str,
     /// Its value.
     pub value: u64,
-    /// What a change does under the other values.
+    /// Effect of a change under the other values.
     pub otherwise: OnChange,
 }
 
@@ -188,7 +188,7 @@ pub struct OnlyWith {
 pub struct Tunable {
     /// Its name, the kernel's where there is one.
     pub name: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// Value of a fresh instance.
     pub default: u64,
@@ -198,11 +198,11 @@ pub struct Tunable {
     pub max: u64,
     /// One or two sentences.
     pub doc: &'static str,
-    /// What a change does to what was made under the old value.
+    /// Effect of a change on what was made under the old value.
     pub on_change: OnChange,
     /// Under which value of a selector that holds; `None`: always.
     pub only_with: Option<OnlyWith>,
-    /// What it is under each value of the setting that stands for many.
+    /// Its value under each value of the setting that stands for many.
     pub presets: Presets,
 }
 
@@ -263,7 +263,7 @@ impl Tunable {
         self.only_with.is_none_or(|only| only.value == selected)
     }
 
-    /// What a change does while its selector has this value.
+    /// Effect of a change while its selector has this value.
     pub fn on_change_under(&self, selected: u64) -> OnChange {
         match self.only_with {
             Some(only) if only.value != selected => only.otherwise,
@@ -357,13 +357,13 @@ impl Tunable {
 pub struct ValueError {
     /// The tunable.
     pub name: &'static str,
-    /// What was written.
+    /// Text as it was written.
     pub text: String,
-    /// What is wrong with it.
+    /// The error.
     pub why: Unreadable,
 }
 
-/// What is wrong with the text of a value.
+/// Error in the text of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// Not a quantity.
@@ -428,7 +428,7 @@ impl<C, E: Copy> Copy for Setting<C, E> {}
 /// All settings of one stage, kept in a `C`.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<C: 'static, E: 'static = ()> {
-    /// Whose they are, for messages.
+    /// Their owner, for messages.
     pub of: &'static str,
     /// The rows, in the order of listing.
     pub rows: &'static [Setting<C, E>],
@@ -543,13 +543,13 @@ pub const fn listed<C, E, const N: usize>(rows: &[Setting<C, E>]) -> [Tunable; N
 pub struct TextSetting<C: 'static, E: 'static = String> {
     /// Its name, as in files; the flag's, if there is one.
     pub name: &'static str,
-    /// What is written, for people: `SIZE`, `be/4`, `PATH`.
+    /// Form of the value, for people: `SIZE`, `be/4`, `PATH`.
     pub form: &'static str,
-    /// What holds when it is not given, in words.
+    /// Default, in words.
     pub default: &'static str,
     /// One or two sentences.
     pub doc: &'static str,
-    /// What is in force, as it would be written; `None`: not given.
+    /// Value in force, as it would be written; `None`: not given.
     pub get: fn(&C) -> Option<String>,
     /// Reads and puts down a value; on an error nothing changes.
     pub set: fn(&mut C, &str) -> Result<(), E>,
@@ -571,7 +571,7 @@ pub enum TunableError {
     OutOfRange {
         /// The tunable.
         name: &'static str,
-        /// What was given.
+        /// Value that was given.
         got: u64,
         /// Smallest value.
         min: u64,
@@ -580,7 +580,7 @@ pub enum TunableError {
     },
     /// No such tunable.
     Unknown {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
         /// The stage that was asked.
         stage: &'static str,

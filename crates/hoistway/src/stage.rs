@@ -19,7 +19,7 @@ use alloc::string::{String, ToString};
 /// The contract of time: `timer(now)` is called when `next_timer() <= now`, never later than needed;
 /// afterwards `next_timer()` lies in the future or is `None`.
 pub trait Stage: core::fmt::Debug + Send {
-    /// What the registry says of it.
+    /// Its entry in the registry.
     fn info(&self) -> &'static StageInfo;
 
     /// Sets a tunable; on an error nothing changes.
@@ -74,14 +74,14 @@ pub trait Stage: core::fmt::Debug + Send {
         None
     }
 
-    /// What a monitor records over time: vrate, shares, depths, debts.
+    /// Gauges that a monitor records over time: vrate, shares, depths, debts.
     fn gauges(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(Gauge)) {}
 
     /// Figures for reports; [`StageInfo::figures`] says what they are.
     fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
 }
 
-/// What a registry says of a stage.
+/// Entry of a stage in its registry.
 #[derive(Clone, Copy, Debug)]
 pub struct StageInfo {
     /// Name on the command line; the kernel's where there is one.
@@ -96,14 +96,14 @@ pub struct StageInfo {
     pub group_tunables: &'static [Tunable],
     /// The cgroup files it understands.
     pub knobs: &'static [Knob],
-    /// What its figures are, in tables one after the other.
+    /// Meanings of its figures, in tables one after the other.
     pub figures: &'static [&'static [FigureDoc]],
     /// What its decisions in the trace are about; those that are not listed are a [`Role::Reason`].
     pub decisions: &'static [Decision],
 }
 
 impl StageInfo {
-    /// What a reason in the trace is, by its text ([`Why::what`](crate::trace::Why)).
+    /// Decision behind a reason in the trace, by its text ([`Why::what`](crate::trace::Why)).
     pub fn decision(&self, what: &str) -> Decision {
         let name = what.split_once(": ").map_or(what, |(name, _)| name);
         let known = self.decisions.iter().find(|d| d.name == name);
@@ -117,9 +117,9 @@ impl StageInfo {
 pub struct Decision {
     /// The text in the trace, up to a colon and a blank if it has them; behind those stands why.
     pub name: &'static str,
-    /// What it says.
+    /// Its role.
     pub role: Role,
-    /// What the figures count, where the role leaves that open (`sectors`, `requests`); empty: nothing.
+    /// Units of the figures, where the role leaves that open (`sectors`, `requests`); empty: none.
     pub units: [&'static str; 2],
 }
 
@@ -135,7 +135,7 @@ impl Decision {
     }
 }
 
-/// What a decision says. Unless it says otherwise, its subject is a queue of the scheduler.
+/// Meaning of a decision. Unless it says otherwise, its subject is a queue of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -208,20 +208,20 @@ pub enum Change {
 pub struct Figure {
     /// Name with unit, such as `slots_expired_timeout` or `peak_rate_sectors_per_s`.
     pub name: &'static str,
-    /// Whose figure it is: a queue, level or group number of the stage; `None` for the whole.
+    /// Owner of the figure: a queue, level or group number of the stage; `None` for the whole.
     pub of: Option<u32>,
     /// The value.
     pub value: i64,
 }
 
-/// What a [`Figure`] says.
+/// Meaning of a [`Figure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureDoc {
     /// The name of the figure.
     pub name: &'static str,
     /// Unit of the value; empty for a plain count.
     pub unit: &'static str,
-    /// Whose it is: `device`, `group`, `queue`, ...
+    /// Its owner: `device`, `group`, `queue`, ...
     pub of: &'static str,
     /// One sentence.
     pub doc: &'static str,
@@ -230,11 +230,11 @@ pub struct FigureDoc {
 /// A quantity for the record of a stage over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// What it is: `vrate`, `depth`, `use_delay`, ...
+    /// Its name: `vrate`, `depth`, `use_delay`, ...
     pub name: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
-    /// Whose it is; `None`: the device's.
+    /// Group it belongs to; `None`: the device.
     pub group: Option<GroupId>,
     /// The value.
     pub value: i64,

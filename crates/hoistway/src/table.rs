@@ -32,7 +32,7 @@ pub struct Handle {
 }
 
 #[derive(Clone, Debug)]
-struct Slot<T> {
+struct TableSlot<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -40,7 +40,7 @@ struct Slot<T> {
 /// A bounded table that never allocates after construction.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<TableSlot<T>>,
     free: Vec<u32>,
 }
 
@@ -49,7 +49,7 @@ impl<T> Table<T> {
     pub fn with_capacity(capacity: usize) -> Table<T> {
         assert!(capacity < NIL as usize, "slot numbers are 32 bits wide");
         Table {
-            slots: (0..capacity).map(|_| Slot { generation: 0, value: None }).collect(),
+            slots: (0..capacity).map(|_| TableSlot { generation: 0, value: None }).collect(),
             free: (0..capacity as u32).rev().collect(),
         }
     }
@@ -76,7 +76,7 @@ impl<T> Table<T> {
         for slot in (from..capacity).rev() {
             self.free.push(slot as u32);
         }
-        self.slots.resize_with(capacity.max(from), || Slot { generation: 0, value: None });
+        self.slots.resize_with(capacity.max(from), || TableSlot { generation: 0, value: None });
     }
 
     /// `None` when full.

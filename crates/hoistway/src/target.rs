@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 /// A latency target of a group and how it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetState {
-    /// Whose it is.
+    /// Group that has it.
     pub group: GroupId,
     /// 99 % of its I/Os are to be over within this; `None`: as low as goes without loss of throughput.
     pub target: Option<Nanos>,
@@ -53,7 +53,7 @@ pub enum Answer {
     Loss {
         /// The best 99th percentile without that loss.
         best_p99: Nanos,
-        /// What keeping the target would cost in throughput, in thousandths; `None`: not known.
+        /// Price of keeping the target in throughput, in thousandths; `None`: not known.
         cost_permille: Option<u32>,
     },
     /// The group asks for more than its part of the device.

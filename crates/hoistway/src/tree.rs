@@ -53,7 +53,7 @@ impl Augment for () {
 /// Aligned so that a node lies in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-struct Node<K, A> {
+struct TreeNode<K, A> {
     key: K,
     child: Children,
     parent: u32,
@@ -136,7 +136,7 @@ const NEAR: u32 = 4;
 
 /// The nodes of all slots.
 #[derive(Clone, Debug)]
-pub struct Nodes<K, A = ()>(Vec<Node<K, A>>);
+pub struct Nodes<K, A = ()>(Vec<TreeNode<K, A>>);
 
 impl<K: Key, A: Augment> Nodes<K, A> {
     /// Nodes for `slots` slots, all in no tree.
@@ -149,7 +149,7 @@ impl<K: Key, A: Augment> Nodes<K, A> {
     /// Makes room for at least `slots` slots (allocates).
     pub fn grow(&mut self, slots: usize) {
         if slots + 1 > self.0.len() {
-            let empty = Node {
+            let empty = TreeNode {
                 key: K::default(),
                 child: Children::NONE,
                 parent: NOBODY,
@@ -165,7 +165,7 @@ impl<K: Key, A: Augment> Nodes<K, A> {
     }
 
     #[inline]
-    fn node(&self, slot: u32) -> &Node<K, A> {
+    fn node(&self, slot: u32) -> &TreeNode<K, A> {
         debug_assert!(slot != NIL);
         &self.0[place(slot) as usize]
     }
@@ -210,7 +210,7 @@ impl<K: Key, A: Augment> Nodes<K, A> {
         slot_of(self.node(slot).prev)
     }
 
-    fn at(&mut self, place: u32) -> &mut Node<K, A> {
+    fn at(&mut self, place: u32) -> &mut TreeNode<K, A> {
         &mut self.0[place as usize]
     }
 
@@ -425,7 +425,7 @@ impl Tree {
         if parent == NOBODY {
             self.root = new;
         }
-        *nodes.at(new) = Node {
+        *nodes.at(new) = TreeNode {
             key,
             child: Children::NONE,
             parent,
@@ -453,7 +453,7 @@ impl Tree {
         let gone = place(slot);
         let n = nodes.at(gone);
         n.linked = false;
-        let Node { child, parent, red, prev, next, .. } = *n;
+        let TreeNode { child, parent, red, prev, next, .. } = *n;
         let [left, right] = child.both();
         nodes.at(prev).next = next;
         nodes.at(next).prev = prev;
@@ -470,7 +470,7 @@ impl Tree {
             self.hang(nodes, parent, gone, child);
         } else {
             let heir = next;
-            let Node { child: below, parent: above, red: heir_red, .. } = *nodes.at(heir);
+            let TreeNode { child: below, parent: above, red: heir_red, .. } = *nodes.at(heir);
             removed_red = heir_red;
             child = below.get(RIGHT);
             // If the heir is the right child this changes `gone`, from where its new right child is
@@ -521,7 +521,7 @@ impl Tree {
 
     /// Rotates `at` down to the left or to the right; its child on the other side takes its place.
     fn rotate<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, at: u32, to_left: bool) {
-        let Node { parent, child, .. } = *nodes.at(at);
+        let TreeNode { parent, child, .. } = *nodes.at(at);
         let up = child.choose(!to_left);
         let u = nodes.at(up);
         let inner = u.child.choose(to_left);

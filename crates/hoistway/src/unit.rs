@@ -51,6 +51,12 @@ impl Nanos {
         Nanos(n * 1_000_000_000)
     }
 
+    /// The difference, or nothing if `other` is longer.
+    #[inline]
+    pub const fn saturating_sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(other.0))
+    }
+
     /// Whole microseconds, rounded down.
     pub const fn as_us(self) -> u64 {
         self.0 / 1_000

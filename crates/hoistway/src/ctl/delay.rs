@@ -63,7 +63,7 @@ impl Delay {
         Nanos(self.ns)
     }
 
-    /// What this group contributes to the sleep of a task.
+    /// This group's part of the sleep of a task.
     pub fn sleep(&mut self, now: Instant) -> Nanos {
         if self.uses == 0 {
             return Nanos::ZERO;

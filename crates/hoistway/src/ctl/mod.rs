@@ -93,7 +93,7 @@ pub trait Controller: Stage {
 /// One line of the registry.
 #[derive(Debug)]
 pub struct Entry {
-    /// What every stage has: name, tunables, files, figures.
+    /// Facts that every stage has: name, tunables, files, figures.
     pub stage: StageInfo,
     /// Where it stands.
     pub gate: Gate,
@@ -101,7 +101,7 @@ pub struct Entry {
     pub build: fn(&Device) -> Box<dyn Controller>,
 }
 
-/// What it says as a stage is read as its own: `entry.name`, `entry.tunables`.
+/// Fields of the stage are read as the entry's own: `entry.name`, `entry.tunables`.
 impl core::ops::Deref for Entry {
     type Target = StageInfo;
 

@@ -16,7 +16,7 @@ ids! {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct IndexLink {
     prev: u32,
     next: u32,
     end: u64,
@@ -27,7 +27,7 @@ struct Link {
 #[derive(Debug)]
 pub struct Elevator {
     buckets: Vec<u32>,
-    links: Rows<Slot, Link>,
+    links: Rows<Slot, IndexLink>,
     one_hit: u32,
 }
 
@@ -37,7 +37,10 @@ impl Elevator {
         let buckets = (2 * requests).next_power_of_two();
         Elevator {
             buckets: vec![NIL; buckets],
-            links: Rows::from(vec![Link { prev: NIL, next: NIL, end: 0, hashed: false }; requests]),
+            links: Rows::from(vec![
+                IndexLink { prev: NIL, next: NIL, end: 0, hashed: false };
+                requests
+            ]),
             one_hit: NIL,
         }
     }
@@ -98,7 +101,7 @@ impl Elevator {
     fn link(&mut self, slot: u32, end: u64) {
         let bucket = self.bucket(end);
         let head = self.buckets[bucket];
-        self.links[Slot(slot)] = Link { prev: NIL, next: head, end, hashed: true };
+        self.links[Slot(slot)] = IndexLink { prev: NIL, next: head, end, hashed: true };
         if head != NIL {
             self.links[Slot(head)].prev = slot;
         }
@@ -106,7 +109,7 @@ impl Elevator {
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Link { prev, next, end, hashed } = self.links[Slot(slot)];
+        let IndexLink { prev, next, end, hashed } = self.links[Slot(slot)];
         if !hashed {
             return;
         }

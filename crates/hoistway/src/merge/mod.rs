@@ -19,7 +19,7 @@ use crate::unit::{Instant, IoPrio, Sectors};
 pub struct Rules {
     /// How much is searched (`nomerges` of the queue).
     pub merging: Merging,
-    /// Who searches: the elevator, or the scheduler alone.
+    /// Searcher: the elevator, or the scheduler alone.
     pub search: Search,
     /// The block layer is blk-mq: what merges has one group, one priority and one way past the controllers. The legacy
     /// layer takes the better of two priorities.
@@ -272,7 +272,7 @@ pub trait Merger {
     }
 }
 
-/// What carries data in an order that matters.
+/// Operations that carry data in an order that matters.
 fn data(op: Op) -> bool {
     matches!(op, Op::Read | Op::Write | Op::Discard)
 }

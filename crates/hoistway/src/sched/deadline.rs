@@ -60,9 +60,9 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(Deadline::new(setup)),
 };
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conf {
+struct DeadlineConf {
     /// In ticks, by direction.
     expire: [i64; 2],
     writes_starved: u64,
@@ -74,7 +74,7 @@ struct Conf {
 // and longer ones make the other direction wait longer. A count is used, not a time: it is tuned for the worst
 // case, sixteen seeks (what `deadline-zoccolo` mends with `batch_min_time`). Half a second is about what a
 // reader bears; writes may wait ten times as long, since mostly nobody waits for them.
-const ROWS: &[Setting<Conf>] = &[
+const ROWS: &[Setting<DeadlineConf>] = &[
     Tunable::new(
         "read_expire",
         Unit::Millis,
@@ -118,7 +118,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.front_merges.into(), |c, v| c.front_merges = v != 0),
 ];
-static SETTINGS: Settings<Conf> = Settings::new("deadline", ROWS);
+static SETTINGS: Settings<DeadlineConf> = Settings::new("deadline", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 const READ: usize = Dir::Read as usize;
@@ -127,7 +127,7 @@ const WRITE: usize = Dir::Write as usize;
 /// The scheduler.
 #[derive(Debug)]
 pub struct Deadline {
-    conf: Conf,
+    conf: DeadlineConf,
     pool: Pool,
     lanes: [Lane; 2],
     /// Aliases pushed out by an insertion and requeued requests: returned before anything is decided.
@@ -255,7 +255,7 @@ impl Scheduler for Deadline {
         Dispatch::Issue(self.take(dir, slot))
     }
 
-    /// What has left the two orders has left the elevator: it joins nothing any more (3.6).
+    /// A request that has left the two orders has left the elevator: it joins nothing any more (3.6).
     fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
         self.pool.place(into) != Place::Aside
     }

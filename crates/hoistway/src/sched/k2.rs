@@ -70,22 +70,22 @@ const MIDDLE: usize = 4;
 /// Largest limit: the original keeps 32 bits.
 const LIMIT_MAX: u64 = u32::MAX as u64;
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conf {
+struct K2Conf {
     max_inflight: u64,
     /// `rtss19` instead of the last published state.
     paper: bool,
     eight_levels: bool,
     count_bypassed: bool,
-    /// What loses service in the original is mended.
+    /// Rules of the original that lose service are mended.
     mended: bool,
 }
 
 /// Makes what a row says of its change true.
-type Effect = fn(&mut K2);
+type K2Effect = fn(&mut K2);
 
-const ROWS: &[Setting<Conf, Effect>] = &[
+const ROWS: &[Setting<K2Conf, K2Effect>] = &[
     Tunable::new(
         "max_inflight",
         Unit::Requests,
@@ -130,12 +130,12 @@ const ROWS: &[Setting<Conf, Effect>] = &[
     .only_with("base", 1, OnChange::Decides)
     .field_then(|c| c.mended.into(), |c, v| c.mended = v == 1, K2::count_anew),
 ];
-static SETTINGS: Settings<Conf, Effect> = Settings::new("k2", ROWS);
+static SETTINGS: Settings<K2Conf, K2Effect> = Settings::new("k2", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
-/// What happened, for reports.
+/// Counts for reports.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counters {
+struct K2Counters {
     dispatched: [u64; LEVELS + 1],
     refused: u64,
     runs: u64,
@@ -144,18 +144,18 @@ struct Counters {
 /// The scheduler.
 #[derive(Debug)]
 pub struct K2 {
-    conf: Conf,
+    conf: K2Conf,
     pool: Pool,
     /// Waiting requests by sector, by direction; their FIFOs are not used.
     sorted: [Lane; 2],
     /// By importance; the last is that of all but real-time requests.
     queues: [List; LEVELS + 1],
     waiting: u32,
-    /// What is compared with the limit.
+    /// Requests that count against the limit.
     inflight: u64,
-    /// What is out in truth.
+    /// Requests that are out in truth.
     out: u64,
-    counters: Counters,
+    counters: K2Counters,
 }
 
 impl K2 {
@@ -170,7 +170,7 @@ impl K2 {
             waiting: 0,
             inflight: 0,
             out: 0,
-            counters: Counters::default(),
+            counters: K2Counters::default(),
         }
     }
 
@@ -347,7 +347,7 @@ impl Scheduler for K2 {
 }
 
 impl K2 {
-    /// What was counted by other rules is counted as it is.
+    /// Counts requests as they are, whatever other rules made of them.
     fn count_anew(&mut self) {
         self.inflight = self.out;
     }

@@ -40,7 +40,7 @@ pub(super) enum Place {
 /// one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-pub(super) struct Slot {
+pub(super) struct LaneSlot {
     /// Neighbours in the FIFO, or on a list of the scheduler's own.
     link: Link,
     /// Soft deadline in ticks.
@@ -82,7 +82,7 @@ impl Home {
     }
 }
 
-impl Linked for Slot {
+impl Linked for LaneSlot {
     fn link(&self) -> &Link {
         &self.link
     }
@@ -92,7 +92,7 @@ impl Linked for Slot {
     }
 }
 
-impl Slot {
+impl LaneSlot {
     /// True for the request the slot was last taken for.
     pub fn is(&self, id: ReqId) -> bool {
         self.generation == id.0.generation
@@ -110,7 +110,7 @@ pub(super) struct Pool {
     chunks: Chunks,
     /// The order of the chunks.
     nodes: Nodes<u64>,
-    pub links: Links<Slot>,
+    pub links: Links<LaneSlot>,
     /// The chunk last sorted into for the processes of equal low bits, by their lane's. The requests of a
     /// process tend to lie close together: a guess where the next one goes, which decides nothing.
     newest: Vec<u32>,
@@ -119,7 +119,7 @@ pub(super) struct Pool {
 impl Pool {
     /// For so many requests in so many lanes.
     pub fn new(requests: usize, lanes: usize) -> Pool {
-        let vacant = Slot {
+        let vacant = LaneSlot {
             link: Link::OFF,
             deadline: 0,
             generation: 0,
@@ -148,11 +148,11 @@ impl Pool {
         Lane { first, by_start, idle: [NIL; IDLE], fifo: List::new(), next: NIL }
     }
 
-    pub fn slot(&self, slot: u32) -> &Slot {
+    pub fn slot(&self, slot: u32) -> &LaneSlot {
         self.links.item(slot)
     }
 
-    pub fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+    pub fn slot_mut(&mut self, slot: u32) -> &mut LaneSlot {
         self.links.item_mut(slot)
     }
 
@@ -163,7 +163,7 @@ impl Pool {
     }
 
     /// The entry of a slot that is this request's from now on.
-    pub fn take(&mut self, id: ReqId) -> &mut Slot {
+    pub fn take(&mut self, id: ReqId) -> &mut LaneSlot {
         let entry = self.slot_mut(id.slot());
         entry.take(id);
         entry
@@ -435,7 +435,7 @@ mod tests {
 
     const SLOTS: u32 = 200;
 
-    /// What is in a lane, in order: where it starts, and who.
+    /// Contents of a lane in order: start and request.
     type Model = Vec<(u64, u32)>;
 
     /// The chunks of a lane as the next search will meet them.

@@ -85,7 +85,7 @@ pub enum Dispatch {
     Empty,
 }
 
-/// What joined a request.
+/// Object that joined a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merged {
     /// A bio, at that side.
@@ -95,7 +95,7 @@ pub enum Merged {
     Request(ReqId),
 }
 
-/// What a flush command of the stack does.
+/// Stages of a flush command of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushCommand {
     /// It has gone to the device.
@@ -240,7 +240,7 @@ pub enum Service {
     Slices,
 }
 
-/// Who looks for a request that a bio can join.
+/// Searcher for a request that a bio can join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
     /// One-hit cache, back-merge hash, then `find_merge` (specs/blk-mq-and-noop.md 3.3).
@@ -249,7 +249,7 @@ pub enum Search {
     Own,
 }
 
-/// What a constructor gets to know.
+/// Facts for a constructor.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// The device.
@@ -263,13 +263,13 @@ pub struct Setup<'a> {
 /// One line of the registry.
 #[derive(Debug)]
 pub struct Entry {
-    /// What every stage has: name, tunables, files, figures.
+    /// Facts that every stage has: name, tunables, files, figures.
     pub stage: StageInfo,
     /// Its usual surroundings.
     pub profile: Profile,
-    /// What a queue is served for before another is.
+    /// Unit in which a queue is served before another is.
     pub service: Service,
-    /// Who searches for merges.
+    /// Searcher for merges.
     pub search: Search,
     /// Drained requests are sorted into the dispatch list (legacy noop and cfq).
     pub sorted: bool,
@@ -289,7 +289,7 @@ pub struct Entry {
     pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
 }
 
-/// What it says as a stage is read as its own: `entry.name`, `entry.tunables`.
+/// Fields of the stage are read as the entry's own: `entry.name`, `entry.tunables`.
 impl core::ops::Deref for Entry {
     type Target = StageInfo;
 

@@ -26,7 +26,7 @@
 //! Times are kernel ticks of the length the device's description gives. Zoned devices (C8) are not
 //! modelled.
 
-use super::lane::{Lane, Place, Pool, Slot};
+use super::lane::{Lane, LaneSlot, Place, Pool};
 use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
@@ -61,9 +61,9 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(MqDeadline::new(setup)),
 };
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conf {
+struct MqConf {
     read_expire_ms: u64,
     write_expire_ms: u64,
     aging_expire_ms: u64,
@@ -73,29 +73,29 @@ struct Conf {
     async_depth: u64,
     three_quarters: bool,
     shared_at_head: bool,
-    base: Base,
+    base: MqBase,
 }
 
-/// Whose rules, where versions of the kernel differ.
+/// The version whose rules hold, where versions of the kernel differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Base {
+enum MqBase {
     V61,
     #[default]
     Hoistway,
     V612,
 }
 
-impl Base {
+impl MqBase {
     const WORDS: &'static [&'static str] = &["6.1", "hoistway", "6.12"];
-    const ALL: [Base; 3] = [Base::V61, Base::Hoistway, Base::V612];
+    const ALL: [MqBase; 3] = [MqBase::V61, MqBase::Hoistway, MqBase::V612];
 }
 
-const HOISTWAY: u64 = Base::Hoistway as u64;
+const HOISTWAY: u64 = MqBase::Hoistway as u64;
 
 /// Makes what a row says of its change true: whether the base keeps that is told.
-type Effect = fn(&mut MqDeadline, bool);
+type MqEffect = fn(&mut MqDeadline, bool);
 
-const ROWS: &[Setting<Conf, Effect>] = &[
+const ROWS: &[Setting<MqConf, MqEffect>] = &[
     Tunable::new(
         "read_expire",
         Unit::Millis,
@@ -196,9 +196,9 @@ const ROWS: &[Setting<Conf, Effect>] = &[
     .field(|c| c.shared_at_head.into(), |c, v| c.shared_at_head = v != 0),
     Tunable::new(
         "base",
-        Unit::Choice(Base::WORDS),
-        Base::Hoistway as u64,
-        (0, Base::ALL.len() as u64 - 1),
+        Unit::Choice(MqBase::WORDS),
+        MqBase::Hoistway as u64,
+        (0, MqBase::ALL.len() as u64 - 1),
         "Whose rules. When read_expire or write_expire changes while requests \
          wait, hoistway moves their deadlines with it. 6.1 and 6.12 leave them, \
          and since the kernel takes a request's start to be its deadline less \
@@ -208,9 +208,9 @@ const ROWS: &[Setting<Conf, Effect>] = &[
          was dispatched; with 6.12 (since 6.5) with the first one at its sector \
          or behind it, whenever it came.",
     )
-    .field(|c| c.base as u64, |c, v| c.base = Base::ALL[v as usize]),
+    .field(|c| c.base as u64, |c, v| c.base = MqBase::ALL[v as usize]),
 ];
-static SETTINGS: Settings<Conf, Effect> = Settings::new("mq-deadline", ROWS);
+static SETTINGS: Settings<MqConf, MqEffect> = Settings::new("mq-deadline", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// Largest expiry: ten minutes (chosen).
@@ -227,16 +227,16 @@ const IDLE: usize = 2;
 
 /// Ticks since the run began, and conversions.
 #[derive(Debug)]
-struct Clock {
+struct TickClock {
     tick_ns: u64,
     /// The tick last asked for and when it began: saves most divisions.
     tick: i64,
     tick_start_ns: u64,
 }
 
-impl Clock {
-    fn new(tick: Nanos) -> Clock {
-        Clock { tick_ns: tick.0.max(1), tick: 0, tick_start_ns: 0 }
+impl TickClock {
+    fn new(tick: Nanos) -> TickClock {
+        TickClock { tick_ns: tick.0.max(1), tick: 0, tick_start_ns: 0 }
     }
 
     fn ticks(&mut self, now: Instant) -> i64 {
@@ -289,8 +289,8 @@ impl Level {
 /// The scheduler.
 #[derive(Debug)]
 pub struct MqDeadline {
-    clock: Clock,
-    conf: Conf,
+    clock: TickClock,
+    conf: MqConf,
     /// `read_expire` and `write_expire` in ticks, by direction.
     expire: [i64; 2],
     /// `prio_aging_expire` in ticks.
@@ -313,10 +313,10 @@ pub struct MqDeadline {
 impl MqDeadline {
     /// An empty scheduler with all tunables at their defaults.
     pub fn new(setup: &Setup<'_>) -> MqDeadline {
-        let clock = Clock::new(setup.device.tick);
+        let clock = TickClock::new(setup.device.tick);
         let mut pool = Pool::new(setup.requests, 6);
         let async_depth = setup.device.nr_requests.max(1).into();
-        let conf = Conf { async_depth, ..SETTINGS.defaults() };
+        let conf = MqConf { async_depth, ..SETTINGS.defaults() };
         MqDeadline {
             expire: [conf.read_expire_ms, conf.write_expire_ms].map(|ms| clock.whole_ticks(ms)),
             aging_expire: clock.whole_ticks(conf.aging_expire_ms),
@@ -336,7 +336,7 @@ impl MqDeadline {
 
     /// C3 step 2: level and counter, the first time this request is seen.
     #[inline]
-    fn admit(&mut self, id: ReqId, r: &Request) -> &mut Slot {
+    fn admit(&mut self, id: ReqId, r: &Request) -> &mut LaneSlot {
         let entry = self.pool.slot_mut(id.slot());
         if !(entry.is(id) && entry.counted) {
             let level = level_of(r.prio);
@@ -418,7 +418,7 @@ impl MqDeadline {
         let level = &mut self.levels[level];
         level.dispatched += 1;
         let lane = &mut level.lanes[self.last_dir];
-        if self.conf.base == Base::V612 {
+        if self.conf.base == MqBase::V612 {
             level.latest[self.last_dir] = self.pool.start(slot);
         }
         lane.next = lane.unlink(&mut self.pool, slot);
@@ -429,7 +429,7 @@ impl MqDeadline {
     #[inline]
     fn next(&self, level: usize, dir: usize) -> u32 {
         let Level { lanes, latest, .. } = &self.levels[level];
-        if self.conf.base == Base::V612 {
+        if self.conf.base == MqBase::V612 {
             return lanes[dir].from(&self.pool, latest[dir]);
         }
         lanes[dir].next

@@ -53,7 +53,7 @@ pub static ENTRY: Entry = Entry {
 
 /// Where a request waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum NonePlace {
     Nowhere,
     /// In the list of this CPU.
     Cpu(u32),
@@ -66,7 +66,7 @@ enum Place {
 pub struct SoftwareQueues {
     hw_queues: u32,
     links: Links,
-    slots: Vec<(ReqId, Place)>,
+    slots: Vec<(ReqId, NonePlace)>,
     /// One list per CPU seen so far.
     cpus: Vec<List>,
     /// Per hardware queue: requeued requests, served before all others.
@@ -85,7 +85,7 @@ impl SoftwareQueues {
         SoftwareQueues {
             hw_queues: setup.device.hw_queues.into(),
             links: Links::new(setup.requests),
-            slots: vec![(nobody, Place::Nowhere); setup.requests],
+            slots: vec![(nobody, NonePlace::Nowhere); setup.requests],
             cpus: vec![List::new(); queues],
             heads: vec![List::new(); queues],
             waiting: vec![0; queues],
@@ -102,18 +102,18 @@ impl SoftwareQueues {
     fn unlink(&mut self, slot: u32) -> ReqId {
         let (id, place) = self.slots[slot as usize];
         let queue = match place {
-            Place::Nowhere => return id,
-            Place::Cpu(cpu) => {
+            NonePlace::Nowhere => return id,
+            NonePlace::Cpu(cpu) => {
                 self.cpus[cpu as usize].remove(&mut self.links, slot);
                 self.queue_of(cpu)
             }
-            Place::Head(queue) => {
+            NonePlace::Head(queue) => {
                 self.heads[usize::from(queue)].remove(&mut self.links, slot);
                 queue.into()
             }
         };
         self.waiting[queue] -= 1;
-        self.slots[slot as usize].1 = Place::Nowhere;
+        self.slots[slot as usize].1 = NonePlace::Nowhere;
         id
     }
 
@@ -141,11 +141,11 @@ impl Scheduler for SoftwareQueues {
                     self.cpus.resize(cpu as usize + 1, List::new());
                 }
                 self.cpus[cpu as usize].push_back(&mut self.links, slot);
-                Place::Cpu(cpu)
+                NonePlace::Cpu(cpu)
             }
             At::Head => {
                 self.heads[queue].push_front(&mut self.links, slot);
-                Place::Head(queue as u16)
+                NonePlace::Head(queue as u16)
             }
         };
         self.slots[id.index()] = (id, place);
@@ -181,7 +181,7 @@ impl Scheduler for SoftwareQueues {
     }
 
     fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
-        !matches!(self.slots[into.index()].1, Place::Head(_))
+        !matches!(self.slots[into.index()].1, NonePlace::Head(_))
     }
 
     fn find_merge(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {

@@ -16,9 +16,9 @@ pub(crate) struct Arm {
     pub back_penalty: u64,
 }
 
-/// What decides about a pending request.
+/// Facts that decide about a pending request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
+pub(crate) struct Candidate {
     pub start: u64,
     /// Somebody waits for it.
     pub sync: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Target {
 impl Arm {
     /// The better of two requests, either of which may be nobody, for a head at `head`.
     #[inline]
-    pub fn better<I: Id>(&self, a: I, b: I, head: u64, target: impl Fn(I) -> Target) -> I {
+    pub fn better<I: Id>(&self, a: I, b: I, head: u64, target: impl Fn(I) -> Candidate) -> I {
         if a.is_none() || a == b {
             return b;
         }
@@ -41,7 +41,7 @@ impl Arm {
 
     /// Does `a` come before `b`?
     #[inline]
-    fn first(&self, a: Target, b: Target, head: u64) -> bool {
+    fn first(&self, a: Candidate, b: Candidate, head: u64) -> bool {
         if a.sync != b.sync {
             return a.sync;
         }
@@ -79,12 +79,12 @@ mod tests {
 
     const ARM: Arm = Arm { back_max: 1000, back_penalty: 2 };
 
-    fn at(start: u64) -> Target {
-        Target { start, sync: true, meta: false }
+    fn at(start: u64) -> Candidate {
+        Candidate { start, sync: true, meta: false }
     }
 
     /// Both orders of the question give the same answer.
-    fn first(a: Target, b: Target, head: u64) -> bool {
+    fn first(a: Candidate, b: Candidate, head: u64) -> bool {
         let answer = ARM.first(a, b, head);
         assert_ne!(answer, ARM.first(b, a, head));
         answer
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn sync_goes_before_metadata_and_metadata_before_distance() {
-        let far = |sync, meta| Target { start: 9_000_000, sync, meta };
-        assert!(first(far(true, false), Target { start: 5000, sync: false, meta: true }, 5000));
+        let far = |sync, meta| Candidate { start: 9_000_000, sync, meta };
+        assert!(first(far(true, false), Candidate { start: 5000, sync: false, meta: true }, 5000));
         assert!(first(far(true, true), at(5000), 5000));
     }
 

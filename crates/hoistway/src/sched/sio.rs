@@ -76,9 +76,9 @@ pub static ENTRY_1: Entry = Entry {
     ..ENTRY
 };
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conf {
+struct SioConf {
     /// In ticks, by class.
     expire: [i64; CLASSES],
     fifo_batch: u64,
@@ -87,7 +87,7 @@ struct Conf {
 
 // Four times as patient from class to class (the factor between sync reads and sync writes, and between reads and
 // writes that nobody waits for).
-const ROWS: &[Setting<Conf>] = &[
+const ROWS: &[Setting<SioConf>] = &[
     expire("sync_read_expire", 500, "Age at which a sync read counts as expired.")
         .field(|c| c.expire[SYNC_READ] as u64, |c, v| c.expire[SYNC_READ] = v as i64),
     expire("sync_write_expire", 2000, "Age at which a sync write counts as expired.")
@@ -107,17 +107,17 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.writes_starved, |c, v| c.writes_starved = v),
 ];
-static SETTINGS: Settings<Conf> = Settings::new("sio", ROWS);
+static SETTINGS: Settings<SioConf> = Settings::new("sio", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
-const ROWS_1: &[Setting<Conf>] = &[
+const ROWS_1: &[Setting<SioConf>] = &[
     expire("sync_expire", 500, "Age at which a sync request counts as expired.")
         .field(|c| c.expire[SYNC_READ] as u64, |c, v| c.expire[SYNC_READ] = v as i64),
     expire("async_expire", 5000, "Age at which an async request counts as expired.")
         .field(|c| c.expire[ASYNC_READ] as u64, |c, v| c.expire[ASYNC_READ] = v as i64),
     fifo_batch(16),
 ];
-static SETTINGS_1: Settings<Conf> = Settings::new("sio-1", ROWS_1);
+static SETTINGS_1: Settings<SioConf> = Settings::new("sio-1", ROWS_1);
 static TUNABLES_1: [Tunable; ROWS_1.len()] = listed(ROWS_1);
 
 const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable {
@@ -125,7 +125,7 @@ const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable 
         .on_change(OnChange::LaterRequests)
 }
 
-const fn fifo_batch(default: u64) -> Setting<Conf> {
+const fn fifo_batch(default: u64) -> Setting<SioConf> {
     Tunable::new(
         "fifo_batch",
         Unit::Requests,
@@ -153,7 +153,7 @@ impl Revision {
         }
     }
 
-    fn settings(self) -> &'static Settings<Conf> {
+    fn settings(self) -> &'static Settings<SioConf> {
         match self {
             Revision::Directions => &SETTINGS,
             Revision::SyncOnly => &SETTINGS_1,
@@ -188,7 +188,7 @@ const CHOICE: [[usize; CLASSES]; 2] = [
 const EXPIRY: [usize; CLASSES] = [ASYNC_WRITE, ASYNC_READ, SYNC_WRITE, SYNC_READ];
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct SioSlot {
     /// In ticks.
     deadline: i64,
     id: ReqId,
@@ -200,9 +200,9 @@ struct Slot {
 #[derive(Debug)]
 pub struct Sio {
     revision: Revision,
-    conf: Conf,
+    conf: SioConf,
     links: Links,
-    slots: Vec<Slot>,
+    slots: Vec<SioSlot>,
     lists: [List; CLASSES + 1],
     batched: u64,
     starved: u64,
@@ -216,7 +216,7 @@ impl Sio {
             conf: revision.settings().defaults(),
             starved: 0,
             links: Links::new(setup.requests),
-            slots: vec![Slot { deadline: 0, id: nobody, list: 0 }; setup.requests],
+            slots: vec![SioSlot { deadline: 0, id: nobody, list: 0 }; setup.requests],
             lists: [List::new(); CLASSES + 1],
             batched: 0,
         }
@@ -264,11 +264,11 @@ impl Scheduler for Sio {
             At::Tail => {
                 let class = self.class_of(&cx.requests[id]);
                 let deadline = ticks(now) + self.conf.expire[class];
-                self.slots[id.index()] = Slot { deadline, id, list: class as u8 };
+                self.slots[id.index()] = SioSlot { deadline, id, list: class as u8 };
                 self.lists[class].push_back(&mut self.links, slot);
             }
             At::Head => {
-                self.slots[id.index()] = Slot { deadline: 0, id, list: ASIDE as u8 };
+                self.slots[id.index()] = SioSlot { deadline: 0, id, list: ASIDE as u8 };
                 self.lists[ASIDE].push_front(&mut self.links, slot);
             }
         }
@@ -301,7 +301,7 @@ impl Scheduler for Sio {
         Dispatch::Issue(self.pop(class).expect("the chosen list has a head"))
     }
 
-    /// What the device gave back has left the elevator: it joins nothing any more.
+    /// A request that the device gave back has left the elevator: it joins nothing any more.
     fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
         self.list_of(into) != Some(ASIDE)
     }

@@ -22,7 +22,7 @@ pub enum StackError {
         line: String,
         /// The accepted form; empty for an unknown file.
         form: &'static str,
-        /// What is wrong.
+        /// The error.
         error: KnobError,
     },
     /// No such controller is installed, or the stage has no settings of groups.

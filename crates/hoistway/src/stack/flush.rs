@@ -105,7 +105,7 @@ impl Stack {
     fn next_step(&mut self, id: ReqId, completed: bool) {
         let steps = self.state[id.index()].steps;
         if steps & PRE != 0 || (steps & DATA == 0 && steps & POST != 0) {
-            self.state[id.index()].place = Place::Flushing;
+            self.state[id.index()].place = RequestPlace::Flushing;
             if self.flush.pending.is_empty() {
                 self.flush.oldest = self.now;
             }

@@ -69,7 +69,7 @@ impl PrioPolicy {
     }
 }
 
-/// What a group itself, without its descendants, has submitted.
+/// I/O submitted by a group itself, without its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStat {
     /// Bytes read.
@@ -171,7 +171,7 @@ impl Stack {
         Some(out)
     }
 
-    /// What a monitor records: the gauges of the scheduler and of every controller.
+    /// Gauges for a monitor: those of the scheduler and of every controller.
     pub fn gauges(&mut self, sink: &mut dyn FnMut(&'static str, Gauge)) {
         let (now, cx) = (self.now, self.env.cx());
         self.scheduler.gauges(now, &cx, &mut |g| sink(self.entry.name, g));
@@ -200,7 +200,7 @@ impl Stack {
         self.controllers.iter().map(|c| (c.entry, &*c.stage))
     }
 
-    /// What a group has submitted itself.
+    /// I/O submitted by the group itself.
     pub fn io_stat(&self, group: GroupId) -> IoStat {
         self.stats.get(group.index()).copied().unwrap_or_default()
     }

@@ -317,7 +317,7 @@ impl Stack {
             }
             at = self.links.prev(at);
         }
-        self.state[id.index()].place = Place::Residual;
+        self.state[id.index()].place = RequestPlace::Residual;
         self.queues[QueueId(0)].residual_insert_behind(&mut self.links, at, id.slot());
     }
 

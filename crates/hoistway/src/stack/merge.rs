@@ -61,7 +61,7 @@ impl Merger for InStack<'_> {
     }
 
     fn absorbed(&mut self, kept: ReqId, gone: ReqId, holder: path::Holder) {
-        self.0.held -= u32::from(self.0.state[gone.index()].place == Place::Queued);
+        self.0.held -= u32::from(self.0.state[gone.index()].place == RequestPlace::Queued);
         self.0.state[gone.index()] = State::default();
         self.0.counters.joined += 1;
         let event = Event::Joined { kept: kept.slot(), gone: gone.slot() };

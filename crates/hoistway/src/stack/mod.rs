@@ -75,7 +75,7 @@ pub enum IoError {
     NotSupported,
 }
 
-/// What a caller tells the stack.
+/// Event that a caller hands to the stack.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A new I/O.
@@ -120,7 +120,7 @@ pub enum Input {
     /// A line is written to a cgroup file of a group, as a shell would
     /// (specs/groups-and-priorities.md section 6).
     Write {
-        /// Whose file.
+        /// Group whose file it is.
         group: GroupId,
         /// The file: `io.max`, `io.cost.qos`, ...
         file: String,
@@ -137,7 +137,7 @@ pub enum Input {
     End,
 }
 
-/// What the stack tells its caller.
+/// Event that the stack hands to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Hand this request to the device.
@@ -172,7 +172,7 @@ pub enum Output {
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum RequestPlace {
     #[default]
     Nowhere,
     /// In the plug list of its process.
@@ -187,10 +187,10 @@ enum Place {
     Device,
 }
 
-/// What the stack knows about a request beside the request itself.
+/// State of a request beside the request itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    place: Place,
+    place: RequestPlace,
     /// The scheduler knows it.
     scheduled: bool,
     /// It was issued before: never merges again.
@@ -229,7 +229,7 @@ impl Waiter {
     }
 }
 
-/// What follows from an input in the same instant, in the order in which it is worked off.
+/// Consequences of an input in the same instant, in the order in which they are worked off.
 #[derive(Debug, Default)]
 struct Agenda {
     /// Tag sets of which a tag is to be handed to a waiter (`tag_wait = fifo`), one entry per tag.
@@ -243,13 +243,13 @@ struct Agenda {
 /// Changes that must wait until no request exists: of each kind the one that was asked for last. The
 /// scheduler is changed first.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pending {
+struct PendingChanges {
     switch: Option<&'static Entry>,
     nr_requests: Option<u32>,
     tags: Option<Tags>,
 }
 
-impl Pending {
+impl PendingChanges {
     fn any(&self) -> bool {
         self.switch.is_some() || self.nr_requests.is_some() || self.tags.is_some()
     }
@@ -301,7 +301,7 @@ pub struct Stack {
     controllers: Vec<Installed>,
     /// `io.prio.class` by group; groups beyond the end have none.
     prio_classes: Vec<PrioPolicy>,
-    /// What each group has submitted.
+    /// I/O submitted by each group.
     stats: Vec<IoStat>,
 
     state: Vec<State>,
@@ -320,7 +320,7 @@ pub struct Stack {
 
     splits: Splits,
     agenda: Agenda,
-    pending: Pending,
+    pending: PendingChanges,
     /// Bios that wait for the end of a change, and where they go on.
     frozen: VecDeque<(BioId, PathStep)>,
     /// [`Input::End`] has come.
@@ -337,7 +337,7 @@ pub struct Stack {
     held: u32,
 }
 
-/// Who carries a bio through the stack: sleeps for it, collects its request in a plug.
+/// Carrier of a bio through the stack: sleeps for it, collects its request in a plug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Context {
     /// The task that submitted it.
@@ -359,7 +359,7 @@ enum PathStep {
     Tag,
 }
 
-/// What the stack has done so far.
+/// Counts of the stack so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// I/Os submitted.
@@ -432,7 +432,7 @@ impl Stack {
                 reenter: VecDeque::new(),
                 woken: VecDeque::with_capacity(64),
             },
-            pending: Pending::default(),
+            pending: PendingChanges::default(),
             frozen: VecDeque::new(),
             ending: false,
             collected: Vec::with_capacity(requests.min(1024)),
@@ -505,7 +505,7 @@ impl Stack {
         self.ending || self.is_changing()
     }
 
-    /// What the stack has done so far.
+    /// Counts of the stack so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -748,8 +748,8 @@ impl Stack {
     }
 
     fn check_issued(&self, req: ReqId) -> Result<(), StackError> {
-        let issued =
-            self.env.requests.get(req).is_some() && self.state[req.index()].place == Place::Device;
+        let issued = self.env.requests.get(req).is_some()
+            && self.state[req.index()].place == RequestPlace::Device;
         if issued { Ok(()) } else { Err(StackError::StaleRequest(req)) }
     }
 

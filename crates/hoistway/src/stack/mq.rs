@@ -97,7 +97,7 @@ impl Stack {
                 self.flush_plug(context, false);
             }
         }
-        self.state[id.index()].place = Place::Plugged;
+        self.state[id.index()].place = RequestPlace::Plugged;
         let (list, links) = self.plug_list(context);
         list.push_back(links, id.slot());
     }
@@ -127,7 +127,7 @@ impl Stack {
                     let id = r.id;
                     let (list, links) = self.plug_list(context);
                     list.remove(links, at);
-                    self.state[id.index()].place = Place::Nowhere;
+                    self.state[id.index()].place = RequestPlace::Nowhere;
                     if direct {
                         direct = self.issue_directly(id);
                     } else {
@@ -186,7 +186,7 @@ impl Stack {
     /// Puts a request on the residual list of its queue (legacy: the dispatch list).
     pub(super) fn residual_push(&mut self, id: ReqId, front: bool) {
         let queue = self.env.requests[id].queue;
-        self.state[id.index()].place = Place::Residual;
+        self.state[id.index()].place = RequestPlace::Residual;
         let list = &mut self.queues[queue].residual;
         if front {
             list.push_front(&mut self.links, id.slot());
@@ -203,7 +203,7 @@ impl Stack {
     pub(super) fn residual_pop(&mut self, queue: QueueId) -> Option<ReqId> {
         let slot = self.queues[queue].residual.pop_front(&mut self.links)?;
         let id = self.env.requests.at(slot).id;
-        self.state[id.index()].place = Place::Nowhere;
+        self.state[id.index()].place = RequestPlace::Nowhere;
         Some(id)
     }
 

@@ -299,7 +299,7 @@ impl Stack {
         if open == Open::Full && self.is_mq() && self.merge_at_insertion(id) {
             return crate::sched::Run::Usual;
         }
-        self.state[id.index()].place = Place::Queued;
+        self.state[id.index()].place = RequestPlace::Queued;
         self.held += 1;
         let run = self.scheduler.insert(now, id, at, &mut self.env.cx());
         let r = &self.env.requests[id];
@@ -348,7 +348,7 @@ impl Stack {
         }
     }
 
-    /// What is closed to merging leaves its index.
+    /// Requests that are closed to merging leave its index.
     fn take_closed(&mut self) {
         while let Some(slot) = self.env.closed.pop() {
             self.elevator.remove(slot);
@@ -361,7 +361,7 @@ impl Stack {
         while let Some(id) = self.scheduler.reinsert(self.now, &mut self.env.cx()) {
             any = true;
             self.held -= 1;
-            self.state[id.index()].place = Place::Nowhere;
+            self.state[id.index()].place = RequestPlace::Nowhere;
             self.insert_prepared(id, At::Tail);
         }
         any
@@ -369,8 +369,8 @@ impl Stack {
 
     pub(super) fn left_scheduler(&mut self, id: ReqId) {
         let state = &mut self.state[id.index()];
-        assert!(state.place == Place::Queued, "a scheduler issues what it was given, once");
-        state.place = Place::Nowhere;
+        assert!(state.place == RequestPlace::Queued, "a scheduler issues what it was given, once");
+        state.place = RequestPlace::Nowhere;
         state.started = true;
         self.held -= 1;
         if self.entry.search == Search::Elevator {
@@ -385,8 +385,8 @@ impl Stack {
         r.issued = now;
         let (queue, proc, op, start, sectors) = (r.queue, r.proc, r.op, r.start, r.sectors);
         let state = &mut self.state[id.index()];
-        debug_assert!(state.place != Place::Device);
-        state.place = Place::Device;
+        debug_assert!(state.place != RequestPlace::Device);
+        state.place = RequestPlace::Device;
         state.started = true;
         let (own, flush) = (state.own_command(), state.flush_command);
         self.room.take(op, &self.env.device);
@@ -408,7 +408,7 @@ impl Stack {
         let op = self.env.requests[id].op;
         self.room.give_back(op, &self.env.device);
         let state = &mut self.state[id.index()];
-        state.place = Place::Nowhere;
+        state.place = RequestPlace::Nowhere;
         if state.flush_command {
             self.scheduler.flush(self.now, FlushCommand::Ended, &mut self.env.cx());
         }
@@ -464,7 +464,7 @@ impl Stack {
         self.free_tag(holder);
     }
 
-    /// What is needed of a request to free its tag when it is gone.
+    /// Facts that free a request's tag when it is gone.
     pub(super) fn holder(&self, id: ReqId) -> Holder {
         let r = &self.env.requests[id];
         Holder { queue: r.queue, sync: r.sync, cpu: r.cpu, tag: self.state[id.index()].tag }

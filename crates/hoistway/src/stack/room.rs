@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::request::Op;
 
-/// What is with the device.
+/// Requests in the device.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Driver tags in use.

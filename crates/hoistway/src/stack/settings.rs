@@ -201,7 +201,7 @@ impl Stack {
         if !self.is_changing() || !self.env.requests.is_empty() {
             return false;
         }
-        let Pending { switch, nr_requests, tags } = core::mem::take(&mut self.pending);
+        let PendingChanges { switch, nr_requests, tags } = core::mem::take(&mut self.pending);
         if let Some(entry) = switch {
             self.swap_scheduler(entry);
         }

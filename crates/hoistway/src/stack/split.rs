@@ -45,7 +45,7 @@ pub(super) fn first_piece(io: &Io, d: &Device, most: Sectors) -> Sectors {
     }
 }
 
-/// What is left behind the first piece.
+/// Rest behind the first piece.
 pub(super) fn rest_behind(io: &Io, piece: Sectors) -> Io {
     Io {
         start: io.start + piece,

@@ -24,7 +24,7 @@ const LISTS: usize = 8;
 /// waking is always to come.
 #[derive(Debug)]
 pub(super) struct TagSet {
-    pool: Pool,
+    pool: TagPool,
     mode: TagWait,
     /// The smallest depth seen or announced; `None`: all tags may be had.
     least: Option<u32>,
@@ -39,7 +39,7 @@ pub(super) struct TagSet {
 
 /// Which tags are free.
 #[derive(Debug)]
-enum Pool {
+enum TagPool {
     /// Nothing limits anybody: which tag it is does not matter.
     Counted {
         size: u32,
@@ -62,8 +62,8 @@ impl TagSet {
             Some(percent) => Some((device.tag_word() * percent / 100).max(1)),
         };
         let pool = match least {
-            None => Pool::Counted { size: device.nr_requests, used: 0 },
-            Some(_) => Pool::Numbered(Words::new(device)),
+            None => TagPool::Counted { size: device.nr_requests, used: 0 },
+            Some(_) => TagPool::Numbered(Words::new(device)),
         };
         let mut set = TagSet {
             pool,
@@ -83,9 +83,9 @@ impl TagSet {
     /// batch = clamp(effective / 8, 1, 8); effective = the tags that the most limited submitter can have.
     fn wake_batch(&self) -> u32 {
         let effective = match (&self.pool, self.least) {
-            (Pool::Numbered(words), Some(least)) => words.reach(least),
-            (Pool::Numbered(_), None) => unreachable!("only limits need numbers"),
-            (&Pool::Counted { size, .. }, _) => size,
+            (TagPool::Numbered(words), Some(least)) => words.reach(least),
+            (TagPool::Numbered(_), None) => unreachable!("only limits need numbers"),
+            (&TagPool::Counted { size, .. }, _) => size,
         };
         (effective / 8).clamp(1, 8)
     }
@@ -101,8 +101,8 @@ impl TagSet {
             self.batch = self.wake_batch();
         }
         match &mut self.pool {
-            Pool::Numbered(words) => words.get(cpu, depth),
-            Pool::Counted { size, used } => {
+            TagPool::Numbered(words) => words.get(cpu, depth),
+            TagPool::Counted { size, used } => {
                 let free = *used < *size;
                 *used += u32::from(free);
                 free.then_some(0)
@@ -134,8 +134,8 @@ impl TagSet {
     /// Frees a tag that a task on `cpu` had taken; the waiters to wake go to `woken`.
     pub fn free(&mut self, cpu: u32, tag: Tag, woken: &mut VecDeque<Waiter>) {
         match &mut self.pool {
-            Pool::Numbered(words) => words.put(tag),
-            Pool::Counted { used, .. } => *used -= 1,
+            TagPool::Numbered(words) => words.put(tag),
+            TagPool::Counted { used, .. } => *used -= 1,
         }
         // `Fifo`: the stack walks the list and lets each limit decide.
         if self.waiting > 0 && self.mode == TagWait::Kernel {
@@ -145,7 +145,7 @@ impl TagSet {
                 self.wake(woken);
             }
         }
-        if let Pool::Numbered(words) = &mut self.pool {
+        if let TagPool::Numbered(words) = &mut self.pool {
             words.freed_by(cpu, tag);
         }
     }

@@ -9,7 +9,7 @@
 use super::*;
 use crate::trace::Event;
 
-/// What the worker has to do.
+/// Work for the worker.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A bio goes on there.

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 pub struct Rig<C: ?Sized + Controller = dyn Controller> {
     /// Bios, requests, processes, groups, trace.
     pub env: Env,
-    /// What is tested.
+    /// Subject of the test.
     pub ctl: Box<C>,
     /// The time of the next call.
     pub now: Instant,
@@ -105,7 +105,7 @@ impl<C: ?Sized + Controller> Rig<C> {
         result
     }
 
-    /// What reading a file of a group prints.
+    /// Text that reading a file of a group prints.
     pub fn read(&mut self, group: GroupId, file: &str) -> String {
         let mut out = String::new();
         self.ctl.read_knob(group, file, &self.env.cx(), &mut out);

@@ -80,7 +80,7 @@ impl Bench {
         bench
     }
 
-    /// What the name of a request says about it.
+    /// Request that a name stands for.
     pub fn io(&mut self, name: &str, start: u64, sectors: u64) -> Io {
         let (prio, rest) = match name {
             n if n.starts_with("rt") => (IoPrio::rt(4), &n[2..]),

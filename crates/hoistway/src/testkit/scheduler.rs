@@ -19,7 +19,7 @@ pub const SLOTS: usize = 256;
 pub struct Rig<S: ?Sized + Scheduler = dyn Scheduler> {
     /// Requests, processes, groups, trace.
     pub env: Env,
-    /// What is tested.
+    /// Subject of the test.
     pub sched: Box<S>,
     /// The time of the next call.
     pub now: Instant,

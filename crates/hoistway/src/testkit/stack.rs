@@ -18,7 +18,7 @@ pub struct Issued {
     pub at: Instant,
     /// Its request.
     pub req: ReqId,
-    /// What is to be done.
+    /// Commands to carry out.
     pub op: Op,
     /// How.
     pub flags: Flags,
@@ -31,7 +31,7 @@ pub struct Issued {
 /// A stack, a clock, and what came out.
 #[derive(Debug)]
 pub struct Rig {
-    /// What is tested.
+    /// Subject of the test.
     pub stack: Stack,
     /// The time of the next input.
     pub now: Instant,

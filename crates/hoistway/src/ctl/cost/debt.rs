@@ -3,7 +3,7 @@
 
 use super::IoCost;
 use super::model::{abs_of, cost_of};
-use super::settings::Conf;
+use super::settings::CostConf;
 use super::vrate::Now;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
@@ -18,7 +18,7 @@ use crate::unit::{Instant, Nanos};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forgiveness {
     pub at_us: u64,
-    /// What was left over of whole forgiveness times.
+    /// Rest of whole forgiveness times.
     pub rest_us: u64,
     pub usage_us: u64,
 }
@@ -32,7 +32,13 @@ impl Forgiveness {
 
     /// At the end of a period in which `usage_us` was used, with so many debtors: how often debts and delays are
     /// halved now; `None`: not yet, or not at all.
-    pub fn halvings(&mut self, debtors: u64, usage_us: u64, now_us: u64, s: &Conf) -> Option<u64> {
+    pub fn halvings(
+        &mut self,
+        debtors: u64,
+        usage_us: u64,
+        now_us: u64,
+        s: &CostConf,
+    ) -> Option<u64> {
         if debtors == 0 {
             *self = Forgiveness { at_us: now_us, rest_us: 0, usage_us: 0 };
             return None;
@@ -59,7 +65,7 @@ impl Forgiveness {
 /// 8.2: the delay in us for so much overuse in vtime, in a period of so much vtime.
 ///
 /// Linear between two bounds; Linux's own authors call the result harsh and choppy.
-pub(super) fn delay_for(over: i64, period_v: u64, s: &Conf) -> u64 {
+pub(super) fn delay_for(over: i64, period_v: u64, s: &CostConf) -> u64 {
     let pct = i128::from(over) * 100 / i128::from(period_v.max(1));
     if pct <= i128::from(s.delay_from_pct) {
         return 0;
@@ -81,7 +87,7 @@ impl IoCost {
     pub(super) fn incur(&mut self, n: GroupId, c: u64, now: &Now) {
         let node = &self.shares[n];
         if node.debt == 0 && c > 0 {
-            let active = node.active;
+            let active = node.weights.active;
             self.shares.set(n, active, 0, None);
             self.shares.commit();
             self.shares[n].times.indebted = Some(now.us);
@@ -99,11 +105,10 @@ impl IoCost {
         let node = &mut self.shares[n];
         let paid = abs_of(credit, hwa).min(node.debt);
         let v = cost_of(paid, hwa);
-        node.vtime = node.vtime.wrapping_add(v);
-        node.done_vtime = node.done_vtime.wrapping_add(v);
+        node.time.shift(v);
         node.debt -= paid;
         if node.debt == 0 {
-            let (active, inuse) = (node.active, node.last_inuse);
+            let (active, inuse) = (node.weights.active, node.last_inuse);
             self.shares.set(n, active, inuse, None);
             self.shares.commit();
             self.debt_ended(n, now);
@@ -116,32 +121,32 @@ impl IoCost {
     /// Not the I/O creates the debt but the memory allocated behind it, so the *task* is slowed. The delay
     /// grows with the overuse and halves by itself each second.
     pub(super) fn kick_delay(&mut self, n: GroupId, now: &Now) -> bool {
-        if now.us < self.shares[n].delay_at_us {
+        if now.us < self.shares[n].slow.at_us {
             return false;
         }
         let (hwa, _) = self.shares.of(n);
         let node = &self.shares[n];
-        let seconds = (now.us - node.delay_at_us) / 1_000_000;
-        let mut current = if seconds > 63 { 0 } else { node.delay_us >> seconds };
+        let seconds = (now.us - node.slow.at_us) / 1_000_000;
+        let mut current = if seconds > 63 { 0 } else { node.slow.us >> seconds };
         let owed = super::submit::debt_in_vtime(node.debt, hwa);
-        let over = (node.vtime.wrapping_sub(now.v) as i64).saturating_add(owed);
+        let over = node.time.ahead_of(now.v).saturating_add(owed);
         let new = delay_for(over, self.params.period_us * self.clock.base_rate, &self.conf);
         if new > current {
             let node = &mut self.shares[n];
-            node.delay_us = new;
-            node.delay_at_us = now.us;
+            node.slow.us = new;
+            node.slow.at_us = now.us;
             current = new;
         }
         let least = self.conf.delay_min_us;
         let node = &mut self.shares[n];
         if current >= least {
-            node.delay.set(Nanos::us(current));
+            node.slow.tasks.set(Nanos::us(current));
             node.times.delayed.get_or_insert(now.us);
             node.timed = true;
             return true;
         }
-        node.delay_us = 0;
-        node.delay.clear();
+        node.slow.us = 0;
+        node.slow.tasks.clear();
         self.delay_ended(n, now);
         false
     }
@@ -163,7 +168,7 @@ impl IoCost {
         let mut n = cx.procs.group(proc);
         while n != GroupId::ROOT && self.shares.get(n).is_some() {
             let node = &mut self.shares[n];
-            longest = longest.max(node.delay.sleep(at));
+            longest = longest.max(node.slow.tasks.sleep(at));
             n = node.parent;
         }
         longest
@@ -171,7 +176,7 @@ impl IoCost {
 
     /// Does a task of this group meet a delay?
     pub(super) fn is_congested(&self, group: GroupId) -> bool {
-        let met = |n: GroupId| self.shares[n].delay.uses() != 0;
+        let met = |n: GroupId| self.shares[n].slow.tasks.uses() != 0;
         self.shares.get(group).is_some() && (met(group) || self.shares.ancestors(group).any(met))
     }
 
@@ -189,7 +194,7 @@ impl IoCost {
             let next = self.active.next(n);
             let node = &mut self.shares[n];
             if node.owes_or_is_delayed() {
-                for owed in [&mut node.debt, &mut node.delay_us] {
+                for owed in [&mut node.debt, &mut node.slow.us] {
                     if *owed != 0 {
                         *owed = (*owed >> halvings).max(1);
                     }

@@ -60,7 +60,7 @@ impl Donation {
             if n.debt != 0 {
                 continue;
             }
-            let (active, up) = (n.active, shares[n.parent].plan);
+            let (active, up) = (n.weights.active, shares[n.parent].plan);
             let inuse = ceil_of(up.sum_after, after, up.share_after);
             shares.set(node, active, inuse, Some(now.v));
         }
@@ -130,7 +130,7 @@ impl Donation {
                 None => ONE,
                 Some(up) => {
                     let up = &shares[up];
-                    ceil_of(up.plan.share, shares[n].active, up.sum_active)
+                    ceil_of(up.plan.share, shares[n].weights.active, up.sums.active)
                 }
             };
             let plan = &mut shares[n].plan;
@@ -153,7 +153,7 @@ fn adjust(shares: &mut Shares, n: GroupId, gamma: u64) {
     let Some(up) = shares.get(node.parent).map(|p| p.plan) else {
         let plan = node.plan;
         let kept = ONE.saturating_sub(plan.donating);
-        let sum = ceil_of(node.sum_active, kept, ONE.saturating_sub(plan.after).max(1));
+        let sum = ceil_of(node.sums.active, kept, ONE.saturating_sub(plan.after).max(1));
         let plan = &mut shares[n].plan;
         (plan.sum_after, plan.share_after) = (sum, ONE);
         return;
@@ -163,9 +163,9 @@ fn adjust(shares: &mut Shares, n: GroupId, gamma: u64) {
     // donates; then 1 stands for it.
     let share_after = (ceil_of(gamma, plan.share - plan.donating, ONE) + plan.after).max(1);
     let inuse = ceil_of(up.sum_after, share_after, up.share_after);
-    let donating = ceil_of(node.sum_active, plan.donating, plan.share);
-    let free = node.sum_active - donating;
-    let weight = ceil_of(node.active, plan.donating, plan.share).max(1);
+    let donating = ceil_of(node.sums.active, plan.donating, plan.share);
+    let free = node.sums.active - donating;
+    let weight = ceil_of(node.weights.active, plan.donating, plan.share).max(1);
     let weight_after = ceil_of(inuse, plan.after, share_after);
     let sum = free + ceil_of(donating, weight_after, weight);
     let plan = &mut shares[n].plan;
@@ -230,7 +230,7 @@ mod tests {
             kept[0].abs_diff(ONE / 16) <= 2 && kept[1].abs_diff(ONE - ONE / 16) <= 2,
             "{kept:?}"
         );
-        assert_eq!([a, b].map(|n| shares[n].active), [100 * ONE; 2], "weights stay");
+        assert_eq!([a, b].map(|n| shares[n].weights.active), [100 * ONE; 2], "weights stay");
     }
 
     /// Recorded with Linux 6.1: together the donors would keep 65,535 of the 65,503 that they have by weight.
@@ -238,7 +238,7 @@ mod tests {
     fn donors_keep_less_than_they_have_by_weight() {
         let mut shares = Shares::new();
         let a = shares.push(GroupId::ROOT);
-        shares[a].weight = 100 * ONE;
+        shares[a].given.in_force = 100 * ONE;
         let [small, large, b] = [(a, 10), (a, 10_000), (GroupId::ROOT, 100)].map(|(up, weight)| {
             let n = shares.push(up);
             shares[n].listed = true;
@@ -255,7 +255,7 @@ mod tests {
         let now = Now { at: crate::unit::Instant::ZERO, us: 0, v: 0 };
         donation.transfer(&mut shares, &now);
         shares.commit();
-        assert_eq!(shares[b].inuse, 4_371_918);
+        assert_eq!(shares[b].weights.inuse, 4_371_918);
         assert_eq!(shares.of(small), (32, 39));
     }
 }

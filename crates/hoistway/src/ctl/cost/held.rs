@@ -1,6 +1,6 @@
 //! What is known of bios, those that wait or are released among them, and the timers that wake their groups.
 
-use super::weights::Node;
+use super::weights::CostNode;
 use crate::group::GroupId;
 use crate::list::{Links, List};
 use crate::request::BioId;
@@ -14,7 +14,7 @@ ids! {
     BioNo;
 }
 
-/// What is known of the bio in one slot.
+/// Facts about the bio in one slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BioState {
     pub id: BioId,
@@ -83,13 +83,13 @@ impl Bios {
     }
 
     /// It waits behind the others of its node.
-    pub fn hold(&mut self, node: &mut Node, bio: BioId) {
+    pub fn hold(&mut self, node: &mut CostNode, bio: BioId) {
         node.waiters.push_back(&mut self.links, bio.0.slot);
         self.waiting += 1;
     }
 
     /// It is released behind all others that are; the stack has still to ask for it.
-    pub fn follow(&mut self, node: &mut Node, bio: BioId) {
+    pub fn follow(&mut self, node: &mut CostNode, bio: BioId) {
         self.ready.push_back(&mut self.links, bio.0.slot);
         node.ready += 1;
         self.waiting += 1;
@@ -97,17 +97,17 @@ impl Bios {
 
     /// The first that waits.
     #[inline]
-    pub fn first_waiter(&self, node: &Node) -> BioNo {
+    pub fn first_waiter(&self, node: &CostNode) -> BioNo {
         BioNo(node.waiters.head())
     }
 
-    /// What waits behind it.
+    /// Bios that wait behind it.
     pub fn behind(&self, no: BioNo) -> BioNo {
         BioNo(self.links.next(no.0))
     }
 
     /// From the waiters to the released.
-    pub fn ready(&mut self, node: &mut Node, no: BioNo) {
+    pub fn ready(&mut self, node: &mut CostNode, no: BioNo) {
         node.waiters.remove(&mut self.links, no.0);
         self.ready.push_back(&mut self.links, no.0);
         node.ready += 1;

@@ -93,9 +93,9 @@ impl IoCost {
             }
             "io.weight" => {
                 let node = self.shares.get(group);
-                let default = node.map_or(super::weights::WEIGHT_DEFAULT, |n| n.weight_default);
+                let default = node.map_or(super::weights::WEIGHT_DEFAULT, |n| n.given.general);
                 put(out, format_args!("default {default}\n"));
-                if let Some(weight) = node.map(|n| n.weight_here).filter(|&w| w != 0) {
+                if let Some(weight) = node.map(|n| n.given.here).filter(|&w| w != 0) {
                     put(out, format_args!("{device} {weight}\n"));
                 }
             }
@@ -179,13 +179,13 @@ impl IoCost {
             // Deviation: the kernel refuses this before the first root knob created the controller; here
             // the order of the lines of a configuration does not matter.
             self.node_of(now, group, cx);
-            self.shares[group].weight_here = here;
+            self.shares[group].given.here = here;
         } else {
             let text = line.trim_matches(is_blank);
             let text = text.strip_prefix("default").unwrap_or(text).trim_start_matches(is_blank);
             let default = weight(text)?;
             self.node_of(now, group, cx);
-            self.shares[group].weight_default = default;
+            self.shares[group].given.general = default;
         }
         self.weight_changed(now, group);
         Ok(())
@@ -202,7 +202,7 @@ impl IoCost {
         let default = ENTRY.stage.group_tunables[0].default;
         setting::check(ENTRY.stage.group_tunables, NAME, name, value.unwrap_or(default))?;
         self.node_of(now, group, cx);
-        self.shares[group].weight_here = value.unwrap_or(0) as u32;
+        self.shares[group].given.here = value.unwrap_or(0) as u32;
         self.weight_changed(now, group);
         Ok(())
     }
@@ -218,15 +218,16 @@ impl IoCost {
     fn weight_changed(&mut self, now: Instant, group: GroupId) {
         let now = self.clock.at(now);
         let node = &self.shares[group];
-        let (weight, inuse, active) = (node.configured(), node.inuse, node.active != 0);
-        if weight == node.weight {
+        let (weight, inuse, active) =
+            (node.given.configured(), node.weights.inuse, node.weights.active != 0);
+        if weight == node.given.in_force {
             return;
         }
         if active {
             self.shares.set(group, weight, inuse, Some(now.v));
             self.shares.commit();
         }
-        self.shares[group].weight = weight;
+        self.shares[group].given.in_force = weight;
     }
 }
 

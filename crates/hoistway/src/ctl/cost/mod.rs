@@ -63,9 +63,9 @@ use self::held::{Active, Bios, Checks, Wakes};
 pub use self::model::Rates;
 use self::model::VUS;
 use self::params::Params;
-use self::settings::{Conf, SETTINGS, TUNABLES};
-use self::vrate::{Clock, Now, Served};
-use self::weights::Shares;
+use self::settings::{CostConf, SETTINGS, TUNABLES};
+use self::vrate::{Now, Served, VClock};
+use self::weights::{GroupTime, Shares};
 use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
@@ -115,7 +115,7 @@ struct Period {
 
 /// Counted for reports; nothing is decided by it.
 #[derive(Debug, Default)]
-struct Stats {
+struct CostStats {
     periods: u64,
     held: u64,
 }
@@ -123,12 +123,12 @@ struct Stats {
 /// The controller.
 #[derive(Debug)]
 pub struct IoCost {
-    conf: Conf,
+    conf: CostConf,
     /// A root knob was written.
     created: bool,
     enabled: bool,
     params: Params,
-    clock: Clock,
+    clock: VClock,
     period: Period,
     served: Served,
 
@@ -143,7 +143,7 @@ pub struct IoCost {
     leavers: Vec<(GroupId, Instant)>,
     forgiveness: Forgiveness,
     donation: Donation,
-    stats: Stats,
+    stats: CostStats,
 }
 
 impl IoCost {
@@ -154,7 +154,7 @@ impl IoCost {
             created: false,
             enabled: false,
             params: Params::new(device),
-            clock: Clock::new(),
+            clock: VClock::new(),
             period: Period::default(),
             served: Served::default(),
             shares: Shares::new(),
@@ -166,7 +166,7 @@ impl IoCost {
             leavers: Vec::new(),
             forgiveness: Forgiveness::default(),
             donation: Donation::default(),
-            stats: Stats::default(),
+            stats: CostStats::default(),
         }
     }
 
@@ -179,7 +179,7 @@ impl IoCost {
         }
     }
 
-    fn class_now(&mut self, now_us: u64) -> model::Class {
+    fn class_now(&mut self, now_us: u64) -> model::DeviceClass {
         self.params.class_now(now_us, self.clock.base_rate, self.conf.class_switch_ms)
     }
 
@@ -205,7 +205,7 @@ impl IoCost {
             let group = GroupId(self.shares.len() as u32);
             let parent = cx.groups.parent(group).unwrap_or(GroupId::NONE);
             self.shares.push(parent);
-            self.shares[group].dead = !cx.groups.alive(group);
+            self.shares[group].life.dead = !cx.groups.alive(group);
         }
         self.active.grow(self.shares.len());
         self.wakes.grow(self.shares.len());
@@ -219,10 +219,10 @@ impl IoCost {
         }
         let mut n = group;
         // The root is never removed.
-        while self.shares[n].dead {
+        while self.shares[n].life.dead {
             n = self.shares[n].parent;
         }
-        if !self.shares[n].exists {
+        if !self.shares[n].life.exists {
             self.exist(n, now);
         }
         n
@@ -231,11 +231,10 @@ impl IoCost {
     /// The node comes into being, and its ancestors.
     fn exist(&mut self, n: GroupId, now: &Now) {
         let mut at = n;
-        while at.is_some() && !self.shares[at].exists {
+        while at.is_some() && !self.shares[at].life.exists {
             let node = &mut self.shares[at];
-            node.exists = true;
-            node.vtime = now.v;
-            node.done_vtime = now.v;
+            node.life.exists = true;
+            node.time = GroupTime::at(now.v);
             at = node.parent;
         }
     }
@@ -252,13 +251,13 @@ impl IoCost {
     }
 
     fn removed(&mut self, n: GroupId, at: Instant) {
-        self.shares[n].leaving = true;
+        self.shares[n].life.leaving = true;
         self.leave_when_idle(n, at);
     }
 
     fn is_idle(&self, n: GroupId) -> bool {
         let node = &self.shares[n];
-        node.waiters.is_empty() && node.ready == 0 && node.vtime == node.done_vtime
+        node.waiters.is_empty() && node.ready == 0 && node.time.is_idle()
     }
 
     /// A removed group is kept by its I/O; when the last is over it leaves, behind all else of that moment.
@@ -281,16 +280,16 @@ impl IoCost {
         }
     }
 
-    /// What comes later is its parent's, whose sum of inuse keeps the 1 of the retired node for ever, as in Linux.
+    /// Later I/O is its parent's, whose sum of inuse keeps the 1 of the retired node for ever, as in Linux.
     fn leave(&mut self, n: GroupId) {
         self.retire(n);
         self.shares.commit();
         self.wakes.cancel(n);
         let node = &mut self.shares[n];
-        node.dead = true;
+        node.life.dead = true;
         node.debt = 0;
-        node.delay_us = 0;
-        node.delay.clear();
+        node.slow.us = 0;
+        node.slow.tasks.clear();
     }
 }
 
@@ -315,7 +314,7 @@ impl Controller for IoCost {
         Some(state.id)
     }
 
-    /// What waits is charged as if it had been its turn.
+    /// I/O that waits is charged as if it had been its turn.
     fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
         if self.bios.waiting > 0 && self.bios.ready.is_empty() {
             let at = self.clock.at(now);

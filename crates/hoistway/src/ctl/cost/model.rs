@@ -70,18 +70,18 @@ impl Coefs {
 
 /// Coefficients of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Model([Coefs; 2]);
+pub(super) struct CostModel([Coefs; 2]);
 
-impl Model {
-    pub fn of(rates: &Rates) -> Model {
-        Model([Coefs::of(rates.read), Coefs::of(rates.write)])
+impl CostModel {
+    pub fn of(rates: &Rates) -> CostModel {
+        CostModel([Coefs::of(rates.read), Coefs::of(rates.write)])
     }
 
     pub fn coefs(&self, dir: Dir) -> Coefs {
         self.0[dir as usize]
     }
 
-    /// What the bytes alone cost: the whole price of an I/O that joins a request (6.2).
+    /// Price of the bytes alone: the whole price of an I/O that joins a request (6.2).
     ///
     /// It saved the device a command, so it pays no base.
     pub fn bytes_cost(&self, dir: Dir, sectors: u64) -> u64 {
@@ -151,40 +151,41 @@ const PPM_PER_PERIOD_STEP: u64 = 50_000;
 
 /// A built-in class of devices (4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum DeviceClass {
     Hdd,
     SsdQd1,
     SsdDefault,
     SsdFast,
 }
 
-impl Class {
-    pub const ALL: [Class; 4] = [Class::Hdd, Class::SsdQd1, Class::SsdDefault, Class::SsdFast];
+impl DeviceClass {
+    pub const ALL: [DeviceClass; 4] =
+        [DeviceClass::Hdd, DeviceClass::SsdQd1, DeviceClass::SsdDefault, DeviceClass::SsdFast];
 
     pub fn name(self) -> &'static str {
         match self {
-            Class::Hdd => "hdd",
-            Class::SsdQd1 => "ssd_qd1",
-            Class::SsdDefault => "ssd_dfl",
-            Class::SsdFast => "ssd_fast",
+            DeviceClass::Hdd => "hdd",
+            DeviceClass::SsdQd1 => "ssd_qd1",
+            DeviceClass::SsdDefault => "ssd_dfl",
+            DeviceClass::SsdFast => "ssd_fast",
         }
     }
 
     pub fn qos(self) -> Qos {
         let lat_us = match self {
-            Class::Hdd => 250_000,
-            Class::SsdQd1 | Class::SsdDefault => 25_000,
-            Class::SsdFast => 5_000,
+            DeviceClass::Hdd => 250_000,
+            DeviceClass::SsdQd1 | DeviceClass::SsdDefault => 25_000,
+            DeviceClass::SsdFast => 5_000,
         };
         Qos { pct_ppm: [0; 2], lat_us: [lat_us; 2], min_ppm: VRATE_MIN_PPM, max_ppm: VRATE_MAX_PPM }
     }
 
     pub fn rates(self) -> Rates {
         let (read, write) = match self {
-            Class::Hdd => ([174_019_176, 41_708, 370], [178_075_866, 42_705, 378]),
-            Class::SsdQd1 => ([245_855_193, 61_575, 6_946], [141_365_009, 33_716, 26_796]),
-            Class::SsdDefault => ([488_636_629, 8_932, 8_518], [427_891_549, 28_755, 21_940]),
-            Class::SsdFast => {
+            DeviceClass::Hdd => ([174_019_176, 41_708, 370], [178_075_866, 42_705, 378]),
+            DeviceClass::SsdQd1 => ([245_855_193, 61_575, 6_946], [141_365_009, 33_716, 26_796]),
+            DeviceClass::SsdDefault => ([488_636_629, 8_932, 8_518], [427_891_549, 28_755, 21_940]),
+            DeviceClass::SsdFast => {
                 ([3_102_524_156, 724_816, 778_122], [1_742_780_862, 425_702, 443_193])
             }
         };
@@ -204,17 +205,17 @@ mod tests {
     #[test]
     fn the_coefficients_of_the_classes_follow_from_their_rates() {
         let table = [
-            (Class::Hdd, [3_234_924, 60_342, 368_221_708], [3_161_261, 57_074, 360_433_855]),
-            (Class::SsdQd1, [2_289_734, 0, 17_497_044], [3_982_238, 94_134, 1_146_847]),
+            (DeviceClass::Hdd, [3_234_924, 60_342, 368_221_708], [3_161_261, 57_074, 360_433_855]),
+            (DeviceClass::SsdQd1, [2_289_734, 0, 17_497_044], [3_982_238, 94_134, 1_146_847]),
             (
-                Class::SsdDefault,
+                DeviceClass::SsdDefault,
                 [1_152_074, 14_235_181, 14_983_047],
                 [1_315_634, 3_464_021, 4_948_676],
             ),
-            (Class::SsdFast, [181_449, 8_171, 0], [323_018, 0, 0]),
+            (DeviceClass::SsdFast, [181_449, 8_171, 0], [323_018, 0, 0]),
         ];
         for (class, read, write) in table {
-            let model = Model::of(&class.rates());
+            let model = CostModel::of(&class.rates());
             let of = |dir| {
                 let c = model.coefs(dir);
                 [c.page, c.seq, c.rand]
@@ -245,14 +246,14 @@ mod tests {
         assert_eq!(period(0, u64::MAX, 0, 0), 1_000_000);
         // A tie is the reads': 50 % would give 10 latencies.
         assert_eq!(period(95, 5_000, 50, 5_000), 10_000);
-        let of = |class: Class| class.qos().period_us(1_000, 1_000_000);
-        assert_eq!(Class::ALL.map(of), [500_000, 50_000, 50_000, 10_000]);
+        let of = |class: DeviceClass| class.qos().period_us(1_000, 1_000_000);
+        assert_eq!(DeviceClass::ALL.map(of), [500_000, 50_000, 50_000, 10_000]);
     }
 
     /// Scenarios 3 and 4.
     #[test]
     fn an_io_costs_its_pages_and_a_base_that_depends_on_the_distance() {
-        let hdd = Model::of(&Class::Hdd.rates());
+        let hdd = CostModel::of(&DeviceClass::Hdd.rates());
         let read = |start, sectors, cursor| hdd.cost(Dir::Read, start, sectors, cursor, 4096);
         assert_eq!(read(123_456_789, 8, 0), 3_295_266);
         let cursor = 1_000_000;
@@ -282,6 +283,6 @@ mod tests {
     /// Scenario 18.
     #[test]
     fn size_explains_a_part_of_the_latency() {
-        assert_eq!(Model::of(&Class::Hdd.rates()).size_ns(Dir::Read, 2048), 6_044_821);
+        assert_eq!(CostModel::of(&DeviceClass::Hdd.rates()).size_ns(Dir::Read, 2048), 6_044_821);
     }
 }

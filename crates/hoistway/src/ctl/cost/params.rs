@@ -1,7 +1,7 @@
 //! Parameters in force: from the device's built-in class and from what the user wrote (specs/io-cost.md 4.4, 4.5).
 
-use super::model::{Class, Model, Qos, Rates, VUS};
-use super::settings::Conf;
+use super::model::{CostModel, DeviceClass, Qos, Rates, VUS};
+use super::settings::CostConf;
 use crate::device::Device;
 use crate::unit::Nanos;
 
@@ -9,7 +9,7 @@ use crate::unit::Nanos;
 const TOO_FAST_PCT: u64 = 500;
 const TOO_SLOW_PCT: u64 = 10;
 
-/// What the device is, and what follows.
+/// Kind of the device, and parameters that follow.
 #[derive(Debug)]
 pub(super) struct Params {
     pub tick: Nanos,
@@ -18,10 +18,10 @@ pub(super) struct Params {
     /// The user's values stand.
     pub user_qos: bool,
     pub user_model: bool,
-    pub class: Option<Class>,
+    pub class: Option<DeviceClass>,
     pub qos: Qos,
     pub rates: Rates,
-    pub model: Model,
+    pub model: CostModel,
     pub period_us: u64,
     /// The slack lets one interrupt serve several groups' wakes.
     pub slack_ns: u64,
@@ -41,7 +41,7 @@ impl Params {
             class: None,
             qos: Qos::default(),
             rates: Rates::default(),
-            model: Model::default(),
+            model: CostModel::default(),
             period_us: 0,
             slack_ns: 0,
             too_fast_at: None,
@@ -57,7 +57,7 @@ impl Params {
     }
 
     /// 4.4: everything that follows from that class and from what the user set.
-    pub fn derive(&mut self, class: Class, s: &Conf) {
+    pub fn derive(&mut self, class: DeviceClass, s: &CostConf) {
         self.class = Some(class);
         self.too_fast_at = None;
         self.too_slow_at = None;
@@ -67,7 +67,7 @@ impl Params {
         if !self.user_model {
             self.rates = class.rates();
         }
-        self.model = Model::of(&self.rates);
+        self.model = CostModel::of(&self.rates);
         self.period_us = self.qos.period_us(s.period_min_us, s.period_max_us);
         self.slack_ns = self.period_us * 1000 * s.timer_slack_pct / 100;
     }
@@ -82,24 +82,26 @@ impl Params {
     ///
     /// A class changes after ten seconds of a clear sign, so that it does not flap. Only the SSD classes change: what
     /// the user has set is not outguessed, and a disk is told by its rotation.
-    pub fn class_now(&mut self, now_us: u64, base_rate: u64, switch_ms: u64) -> Class {
+    pub fn class_now(&mut self, now_us: u64, base_rate: u64, switch_ms: u64) -> DeviceClass {
         if self.rotational {
-            return Class::Hdd;
+            return DeviceClass::Hdd;
         }
         if self.queue_depth == 1 {
-            return Class::SsdQd1;
+            return DeviceClass::SsdQd1;
         }
         let class = match self.class {
-            Some(class @ (Class::SsdDefault | Class::SsdFast)) => class,
-            None | Some(Class::Hdd | Class::SsdQd1) => return Class::SsdDefault,
+            Some(class @ (DeviceClass::SsdDefault | DeviceClass::SsdFast)) => class,
+            None | Some(DeviceClass::Hdd | DeviceClass::SsdQd1) => return DeviceClass::SsdDefault,
         };
         if self.user_qos || self.user_model {
             return class;
         }
         let vrate_pct = 100 * base_rate / VUS;
         let (off, clock, other) = match class {
-            Class::SsdFast => (vrate_pct <= TOO_SLOW_PCT, &mut self.too_slow_at, Class::SsdDefault),
-            _ => (vrate_pct >= TOO_FAST_PCT, &mut self.too_fast_at, Class::SsdFast),
+            DeviceClass::SsdFast => {
+                (vrate_pct <= TOO_SLOW_PCT, &mut self.too_slow_at, DeviceClass::SsdDefault)
+            }
+            _ => (vrate_pct >= TOO_FAST_PCT, &mut self.too_fast_at, DeviceClass::SsdFast),
         };
         if !off {
             *clock = None;
@@ -125,45 +127,45 @@ mod tests {
     #[test]
     fn the_class_follows_from_rotation_and_depth_at_first() {
         let class = |rotational, depth| params(rotational, depth).class_now(0, VUS, 10_000);
-        assert_eq!(class(true, 1), Class::Hdd);
-        assert_eq!(class(false, 1), Class::SsdQd1);
-        assert_eq!(class(false, 2), Class::SsdDefault);
+        assert_eq!(class(true, 1), DeviceClass::Hdd);
+        assert_eq!(class(false, 1), DeviceClass::SsdQd1);
+        assert_eq!(class(false, 2), DeviceClass::SsdDefault);
     }
 
     /// Ten seconds beyond the edge, not a microsecond less; and what lies at the edge is beyond it.
     #[test]
     fn an_ssd_changes_its_class_after_ten_seconds_of_a_clear_sign() {
         let mut p = params(false, 32);
-        p.derive(Class::SsdDefault, &SETTINGS.defaults());
+        p.derive(DeviceClass::SsdDefault, &SETTINGS.defaults());
         let fast = VUS.div_ceil(100) * TOO_FAST_PCT;
-        assert_eq!(p.class_now(5, fast, 10_000), Class::SsdDefault);
-        assert_eq!(p.class_now(10_000_004, fast, 10_000), Class::SsdDefault);
-        assert_eq!(p.class_now(10_000_005, fast, 10_000), Class::SsdFast);
-        assert_eq!(p.class_now(10_000_006, fast - 2 * VUS / 100, 10_000), Class::SsdDefault);
+        assert_eq!(p.class_now(5, fast, 10_000), DeviceClass::SsdDefault);
+        assert_eq!(p.class_now(10_000_004, fast, 10_000), DeviceClass::SsdDefault);
+        assert_eq!(p.class_now(10_000_005, fast, 10_000), DeviceClass::SsdFast);
+        assert_eq!(p.class_now(10_000_006, fast - 2 * VUS / 100, 10_000), DeviceClass::SsdDefault);
         assert_eq!(
             p.class_now(20_000_006, fast, 10_000),
-            Class::SsdDefault,
+            DeviceClass::SsdDefault,
             "the clock began anew"
         );
-        p.derive(Class::SsdFast, &SETTINGS.defaults());
+        p.derive(DeviceClass::SsdFast, &SETTINGS.defaults());
         let slow = VUS / 100 * TOO_SLOW_PCT;
-        assert_eq!(p.class_now(0, slow, 10_000), Class::SsdFast);
-        assert_eq!(p.class_now(10_000_000, slow, 10_000), Class::SsdDefault);
+        assert_eq!(p.class_now(0, slow, 10_000), DeviceClass::SsdFast);
+        assert_eq!(p.class_now(10_000_000, slow, 10_000), DeviceClass::SsdDefault);
     }
 
     #[test]
     fn what_the_user_set_is_not_outguessed() {
         let mut p = params(false, 32);
-        p.derive(Class::SsdDefault, &SETTINGS.defaults());
+        p.derive(DeviceClass::SsdDefault, &SETTINGS.defaults());
         for user in [[true, false], [false, true]] {
             [p.user_qos, p.user_model] = user;
-            assert_eq!(p.class_now(0, 100 * VUS, 0), Class::SsdDefault);
+            assert_eq!(p.class_now(0, 100 * VUS, 0), DeviceClass::SsdDefault);
         }
         let qos = p.qos;
-        p.derive(Class::SsdFast, &SETTINGS.defaults());
+        p.derive(DeviceClass::SsdFast, &SETTINGS.defaults());
         assert_eq!(
             (p.qos == qos, p.rates),
-            (false, Class::SsdDefault.rates()),
+            (false, DeviceClass::SsdDefault.rates()),
             "the model is the user's"
         );
     }

@@ -63,7 +63,7 @@ impl IoCost {
             if !node.waiters.is_empty() || node.owes_or_is_delayed() {
                 self.kick_waiters(n, true, now);
                 debtors += u64::from(self.shares[n].owes_or_is_delayed());
-            } else if node.active_period != self.period.number && node.done_vtime == node.vtime {
+            } else if node.active_period != self.period.number && node.time.is_idle() {
                 // What it waited in its last period is shown when it comes back.
                 self.give_back_credit(n, now);
                 self.retire(n);
@@ -82,7 +82,7 @@ impl IoCost {
     /// Credit above the target is device time that nobody used; a group must not save it up.
     fn give_back_credit(&mut self, n: GroupId, now: &Now) {
         let (_, hwi) = self.shares.of(n);
-        let excess = (now.v.wrapping_sub(self.shares[n].vtime) as i64) - self.clock.margins.target;
+        let excess = self.shares[n].time.credit(now.v) - self.clock.margins.target;
         if excess > 0 {
             self.clock.err -= share_of(excess, hwi);
         }
@@ -104,11 +104,11 @@ impl IoCost {
         let mut n = self.active.first();
         while n.is_some() {
             demand.lagging += u64::from(latency_counts && self.lags(n, passed_v, now));
-            demand.usage_us += self.shares[n].usage_us;
+            demand.usage_us += self.shares[n].period.usage_us;
             if !self.may_donate(n, now) {
                 demand.shortages += 1;
             } else if !self.donate(n, passed_v, now) && self.shares[n].debt == 0 {
-                let active = self.shares[n].active;
+                let active = self.shares[n].weights.active;
                 self.shares.set(n, active, active, Some(now.v));
                 demand.shortages += 1;
             }
@@ -125,24 +125,24 @@ impl IoCost {
         let node = &self.shares[n];
         let after = |a: u64, b: u64| a.wrapping_sub(b) as i64 > 0;
         let horizon = passed_v.wrapping_mul(self.conf.lagging_periods);
-        node.delay.uses() == 0
-            && after(node.vtime, node.done_vtime)
-            && after(node.vtime, now.v.wrapping_sub(horizon))
-            && after(now.v.wrapping_sub(passed_v), node.done_vtime)
+        node.slow.tasks.uses() == 0
+            && after(node.time.charged, node.time.done)
+            && after(node.time.charged, now.v.wrapping_sub(horizon))
+            && after(now.v.wrapping_sub(passed_v), node.time.done)
     }
 
     /// 4c: it donates already, or nothing waits and its credit is above the low margin.
     fn may_donate(&mut self, n: GroupId, now: &Now) -> bool {
         let (hwa, hwi) = self.shares.of(n);
         let node = &self.shares[n];
-        let credit = now.v.wrapping_sub(node.vtime) as i64;
+        let credit = node.time.credit(now.v);
         hwi < hwa || (node.waiters.is_empty() && credit > self.clock.margins.low)
     }
 
     /// Step 4c of the plan: is this group a donor? If so it is listed.
     fn donate(&mut self, n: GroupId, passed_v: u64, now: &Now) -> bool {
         let used = self.used_us(n);
-        let since = self.shares[n].activated_at_us.max(self.clock.start_us);
+        let since = self.shares[n].period.activated_at_us.max(self.clock.start_us);
         let dur = now.us.saturating_sub(since).max(1);
         let share = used.saturating_mul(ONE).div_ceil(dur).clamp(1, ONE);
         let most = self.shares.at_most(n);
@@ -168,18 +168,17 @@ impl IoCost {
         if node.debt != 0 {
             return 1;
         }
-        let credit = now.v.wrapping_sub(node.vtime) as i64;
+        let credit = node.time.credit(now.v);
         if !node.waiters.is_empty() || credit < margins.min {
             return most;
         }
         let excess = credit - margins.target;
         if excess > 0 {
-            node.vtime = node.vtime.wrapping_add(excess as u64);
-            node.done_vtime = node.done_vtime.wrapping_add(excess as u64);
+            node.time.shift(excess as u64);
             self.clock.err -= share_of(excess, hwi);
         }
         // Not negative: it was at least the least margin, and was taken down to the target.
-        let credit = now.v.wrapping_sub(node.vtime);
+        let credit = now.v.wrapping_sub(node.time.charged);
         kept_share(share, credit, passed_v, most, self.conf.donation_32bit != 0)
     }
 
@@ -187,11 +186,11 @@ impl IoCost {
     pub(super) fn used_us(&mut self, n: GroupId) -> u64 {
         let (_, hwi) = self.shares.of(n);
         let node = &self.shares[n];
-        let flying = node.vtime.wrapping_sub(node.done_vtime);
+        let flying = node.time.in_flight();
         if flying == 0 {
-            return node.usage_us;
+            return node.period.usage_us;
         }
-        node.usage_us.max(abs_of(flying, hwi).div_ceil(self.clock.base_rate))
+        node.period.usage_us.max(abs_of(flying, hwi).div_ceil(self.clock.base_rate))
     }
 }
 

@@ -1,9 +1,9 @@
 //! What is printed and recorded: `io.stat` fields, gauges, figures. Nothing here is read by a decision.
 
 use super::IoCost;
-use super::model::{Class, VUS};
+use super::model::{DeviceClass, VUS};
 use super::vrate::Now;
-use super::weights::Stat;
+use super::weights::CostStat;
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::rows::Id;
@@ -20,7 +20,7 @@ impl IoCost {
             return;
         }
         node.timed = false;
-        let (times, fresh) = (&mut node.times, &mut node.fresh);
+        let (times, fresh) = (&mut node.times, &mut node.period.fresh);
         for (since, sum) in [
             (&mut times.waiting, &mut fresh.wait_us),
             (&mut times.indebted, &mut fresh.indebt_us),
@@ -36,35 +36,35 @@ impl IoCost {
     /// Nothing of the group waits any more.
     pub(super) fn waiting_ended(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
-        end(&mut node.times.waiting, &mut node.fresh.wait_us, now);
+        end(&mut node.times.waiting, &mut node.period.fresh.wait_us, now);
     }
 
     /// Its debt is paid.
     pub(super) fn debt_ended(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
-        end(&mut node.times.indebted, &mut node.fresh.indebt_us, now);
+        end(&mut node.times.indebted, &mut node.period.fresh.indebt_us, now);
     }
 
     /// Its tasks are not delayed any more.
     pub(super) fn delay_ended(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
-        end(&mut node.times.delayed, &mut node.fresh.indelay_us, now);
+        end(&mut node.times.delayed, &mut node.period.fresh.indelay_us, now);
     }
 
     /// 9 step 3: the usage of the period, for an active group and all above it.
     pub(super) fn publish_usage(&mut self, n: GroupId) {
         let node = &mut self.shares[n];
-        let used = node.usage - node.usage_flushed;
-        node.usage_flushed = node.usage;
-        node.usage_us = if used == 0 { 0 } else { used / self.clock.base_rate };
-        node.fresh.usage_us += node.usage_us;
+        let used = node.usage - node.period.usage_flushed;
+        node.period.usage_flushed = node.usage;
+        node.period.usage_us = if used == 0 { 0 } else { used / self.clock.base_rate };
+        node.period.fresh.usage_us += node.period.usage_us;
         self.publish_node(n);
     }
 
     /// Adds what has not been published of one node.
     pub(super) fn publish_node(&mut self, n: GroupId) {
-        let fresh = core::mem::take(&mut self.shares[n].fresh);
-        if fresh == Stat::default() {
+        let fresh = core::mem::take(&mut self.shares[n].period.fresh);
+        if fresh == CostStat::default() {
             return;
         }
         let mut at = n;
@@ -79,11 +79,11 @@ impl IoCost {
         let Some(node) = self.shares.get(group) else { return };
         let root = group == GroupId::ROOT;
         // Nodes come into being with the first I/O.
-        if !root && !node.exists {
+        if !root && !node.life.exists {
             return;
         }
-        if node.delay.uses() != 0 {
-            let (uses, ns) = (node.delay.uses(), node.delay.nanos().0);
+        if node.slow.tasks.uses() != 0 {
+            let (uses, ns) = (node.slow.tasks.uses(), node.slow.tasks.nanos().0);
             put(out, format_args!(" use_delay={uses} delay_nsec={ns}"));
         }
         if !self.enabled {
@@ -121,10 +121,10 @@ impl IoCost {
             let mut of = |name, unit, value| sink(Gauge { name, unit, group, value });
             of("hweight_active", "1/65536", hwa as i64);
             of("hweight_inuse", "1/65536", hwi as i64);
-            of("budget", "us", now.v.wrapping_sub(node.vtime) as i64 / base);
+            of("budget", "us", node.time.credit(now.v) / base);
             of("debt", "us", node.debt as i64 / base);
-            of("delay", "us", node.delay_us as i64);
-            of("usage", "us", node.usage_us as i64);
+            of("delay", "us", node.slow.us as i64);
+            of("usage", "us", node.period.usage_us as i64);
             of("waiters", "", node.waiters.len().into());
         }
     }
@@ -135,7 +135,7 @@ impl IoCost {
         figure("bios_held", self.stats.held as i64);
         figure("vrate_hundredths_pct", self.clock.hundredths() as i64);
         figure("busy_level", self.clock.busy_level);
-        let class = Class::ALL.iter().position(|&c| Some(c) == self.params.class);
+        let class = DeviceClass::ALL.iter().position(|&c| Some(c) == self.params.class);
         figure("device_class", class.map_or(-1, |at| at as i64));
     }
 }

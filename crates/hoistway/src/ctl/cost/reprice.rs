@@ -10,7 +10,7 @@ use crate::rows::Id;
 use crate::unit::Instant;
 
 impl IoCost {
-    /// What a random write of a page costs: by it the prices of two models are compared.
+    /// Price of a random write of a page: by it the prices of two models are compared.
     pub(super) fn price_of_a_page(&self) -> u64 {
         self.params.model.cost(Dir::Write, 0, 8, u64::MAX, self.conf.random_pages).max(1)
     }
@@ -43,10 +43,8 @@ impl IoCost {
                 let debt = u128::from(node.debt) * u128::from(new) / u128::from(old);
                 node.debt = u64::try_from(debt).unwrap_or(u64::MAX).max(1);
             }
-            let ahead = node.vtime.wrapping_sub(now.v);
-            if ahead as i64 > 0 {
-                node.vtime = now.v;
-                node.done_vtime = node.done_vtime.wrapping_sub(ahead);
+            if node.time.ahead_of(now.v) > 0 {
+                node.time.move_to(now.v);
             }
             self.kick_waiters(n, true, &now);
             n = next;

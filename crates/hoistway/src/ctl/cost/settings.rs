@@ -3,9 +3,9 @@
 use crate::ctl::TickTimers;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 
-/// What is set. Any value in its range is taken: nothing relies on one being above another.
+/// Settings in force. Any value in its range is taken: nothing relies on one being above another.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Conf {
+pub(super) struct CostConf {
     /// Percentages of a period that a group holds as credit.
     pub margin_min_pct: u64,
     pub margin_low_pct: u64,
@@ -39,7 +39,7 @@ pub(super) struct Conf {
     pub charge_flushes: u64,
 }
 
-impl Conf {
+impl CostConf {
     pub fn timers(&self) -> TickTimers {
         TickTimers::from_value(self.tick_timers)
     }
@@ -51,7 +51,7 @@ impl Conf {
 }
 
 /// The tunables of a device, with the values that are fixed in Linux 6.1.
-const ROWS: &[Setting<Conf>] = &[
+const ROWS: &[Setting<CostConf>] = &[
     Tunable::new(
         "margin_min_pct",
         Unit::Count,
@@ -239,7 +239,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.charge_flushes, |c, v| c.charge_flushes = v),
 ];
-pub(super) static SETTINGS: Settings<Conf> = Settings::new(super::NAME, ROWS);
+pub(super) static SETTINGS: Settings<CostConf> = Settings::new(super::NAME, ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 #[cfg(test)]

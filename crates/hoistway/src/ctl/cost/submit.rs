@@ -34,7 +34,7 @@ impl IoCost {
         self.shares[n].cursor = io.end().0;
         let k = self.price(n, c, &now);
         let node = &self.shares[n];
-        let fits = reached(now.v, node.vtime.wrapping_add(k));
+        let fits = reached(now.v, node.time.after(k).charged);
         if node.waiters.is_empty() && node.debt == 0 && fits {
             self.commit(n, bio, c, k);
             return if self.shares[n].ready == 0 { Verdict::Pass } else { self.follow(bio) };
@@ -52,8 +52,8 @@ impl IoCost {
     /// Steps 7 and 8: the bio waits, unless this very call finds that it may go.
     fn hold(&mut self, n: GroupId, bio: BioId, c: u64, now: &Now) -> Verdict {
         let node = &self.shares[n];
-        let (debt, active) = (node.debt, node.active);
-        if debt == 0 && node.inuse != active {
+        let (debt, active) = (node.debt, node.weights.active);
+        if debt == 0 && node.weights.inuse != active {
             self.shares.set(n, active, active, Some(now.v));
             self.shares.commit();
         }
@@ -112,22 +112,20 @@ impl IoCost {
             node.active_period = period;
             return true;
         }
-        if node.sum_active != 0 || self.shares.ancestors(n).any(|up| self.shares[up].listed) {
+        if node.sums.active != 0 || self.shares.ancestors(n).any(|up| self.shares[up].listed) {
             return false;
         }
         let target = now.v.wrapping_sub(self.clock.margins.target as u64);
         let node = &mut self.shares[n];
-        let shift = target.wrapping_sub(node.vtime);
-        node.vtime = target;
-        node.done_vtime = node.done_vtime.wrapping_add(shift);
+        node.time.move_to(target);
         node.active_period = period;
         node.listed = true;
-        node.weight = node.configured();
-        let (weight, inuse) = (node.weight, node.last_inuse);
+        node.given.in_force = node.given.configured();
+        let (weight, inuse) = (node.given.in_force, node.last_inuse);
         self.active.add(n);
         self.shares.set(n, weight, if inuse == 0 { weight } else { inuse }, Some(now.v));
         self.shares.commit();
-        self.shares[n].activated_at_us = now.us;
+        self.shares[n].period.activated_at_us = now.us;
         if !self.period.running {
             self.period.running = true;
             self.forgiveness.begin(now.us);
@@ -169,15 +167,15 @@ impl IoCost {
         let (_, hwi) = self.shares.of(n);
         let mut k = cost_of(c, hwi);
         let node = &self.shares[n];
-        let margin = now.v.wrapping_sub(node.vtime.wrapping_add(k)) as i64;
+        let margin = node.time.after(k).credit(now.v);
         if node.debt != 0
-            || node.inuse == node.active
+            || node.weights.inuse == node.weights.active
             || margin >= node.saved_margin
             || margin >= self.clock.margins.low
         {
             return k;
         }
-        let (v, active, mut inuse) = (node.vtime, node.active, node.inuse);
+        let (v, active, mut inuse) = (node.time.charged, node.weights.active, node.weights.inuse);
         let mut step = active * self.conf.inuse_step_pct;
         if self.conf.inuse_step_32bit != 0 {
             step &= u64::from(u32::MAX);
@@ -199,7 +197,7 @@ impl IoCost {
     /// The group is charged; the bio remembers by how much.
     fn commit(&mut self, n: GroupId, bio: BioId, c: u64, k: u64) {
         let node = &mut self.shares[n];
-        node.vtime = node.vtime.wrapping_add(k);
+        node.time.charge(k);
         node.usage += c;
         let state = self.bios.state(bio);
         state.charged = k;
@@ -222,7 +220,7 @@ impl IoCost {
         if request.last_io == Some(bio) && node.cursor == io.start.0 {
             node.cursor = io.end().0;
         }
-        let fits = reached(now.v, node.vtime.wrapping_add(k));
+        let fits = reached(now.v, node.time.after(k).charged);
         let paid = (cx.requests.bios(into).map(|(id, _)| id).find(|&id| id != bio))
             .is_some_and(|first| self.bios.charged(first) != 0);
         if (paid && fits) || !self.shares[n].listed {
@@ -242,8 +240,8 @@ impl IoCost {
                 state.charged = 0;
                 let n = state.node;
                 let node = &mut self.shares[n];
-                node.done_vtime = node.done_vtime.wrapping_add(k);
-                if node.leaving {
+                node.time.complete(k);
+                if node.life.leaving {
                     self.leave_when_idle(n, at);
                 }
             }
@@ -277,7 +275,7 @@ impl IoCost {
 
     /// 7: pays debt if asked to, then releases what the credit allows and sets the timer for the rest.
     pub(super) fn kick_waiters(&mut self, n: GroupId, pay: bool, now: &Now) {
-        let mut credit = now.v.wrapping_sub(self.shares[n].vtime) as i64;
+        let mut credit = self.shares[n].time.credit(now.v);
         let (hwa, _) = self.shares.of(n);
         if pay && self.shares[n].debt > 0 && credit > 0 {
             credit -= self.pay(n, credit as u64, hwa, now);

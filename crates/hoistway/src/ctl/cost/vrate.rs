@@ -1,7 +1,7 @@
 //! The clock of the device: vtime, its rate, and how the rate is steered (specs/io-cost.md 4.5, 9 steps 6, 7, 12).
 
 use super::model::VUS;
-use super::settings::Conf;
+use super::settings::CostConf;
 use crate::request::Dir;
 use crate::unit::Instant;
 
@@ -29,7 +29,7 @@ pub(super) struct Margins {
     pub target: i64,
 }
 
-/// What the requests of a period met, by direction (6.4).
+/// Latencies of the requests of a period, by direction (6.4).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Served {
     pub met: [u64; 2],
@@ -37,7 +37,7 @@ pub(super) struct Served {
     pub wait_ns: u64,
 }
 
-/// What a period's requests met, in the terms in which saturation is judged.
+/// Latencies of a period's requests, in the terms in which saturation is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quality {
     /// Requests over their latency by direction, in ppm.
@@ -71,7 +71,7 @@ impl Served {
     }
 }
 
-/// What the active groups needed.
+/// Demand of the active groups.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
     pub lagging: u64,
@@ -81,7 +81,7 @@ pub(super) struct Demand {
 
 /// The device's virtual time.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct VClock {
     /// vtime per us: what the planner steers, and what is in force now.
     pub base_rate: u64,
     pub rate: u64,
@@ -97,9 +97,9 @@ pub(super) struct Clock {
     pub start_v: u64,
 }
 
-impl Clock {
-    pub fn new() -> Clock {
-        Clock {
+impl VClock {
+    pub fn new() -> VClock {
+        VClock {
             base_rate: VUS,
             rate: VUS,
             bounds: [VUS; 2],
@@ -124,7 +124,7 @@ impl Clock {
     }
 
     /// 4.5, whenever base_rate or the period changes.
-    pub fn measure_margins(&mut self, period_us: u64, s: &Conf) {
+    pub fn measure_margins(&mut self, period_us: u64, s: &CostConf) {
         let of = |pct: u64| (period_us * pct / 100 * self.base_rate) as i64;
         self.margins = Margins {
             min: of(s.margin_min_pct),
@@ -137,7 +137,13 @@ impl Clock {
     ///
     /// Between "saturated" and "fine" lies a band (`unbusy_pct`) in which nothing is concluded. vrate rises
     /// only if somebody was short: capacity that nobody wants says nothing about the limit.
-    pub fn judge(&mut self, quality: &Quality, demand: &Demand, allowed_ppm: [u64; 2], s: &Conf) {
+    pub fn judge(
+        &mut self,
+        quality: &Quality,
+        demand: &Demand,
+        allowed_ppm: [u64; 2],
+        s: &CostConf,
+    ) {
         let [read, write] = quality.missed_ppm;
         let saturated =
             quality.wait_pct > s.busy_wait_pct || read > allowed_ppm[0] || write > allowed_ppm[1];
@@ -215,8 +221,8 @@ mod tests {
     use super::*;
     use crate::ctl::cost::settings::SETTINGS;
 
-    fn clock(level: i64) -> Clock {
-        let mut clock = Clock::new();
+    fn clock(level: i64) -> VClock {
+        let mut clock = VClock::new();
         (clock.bounds, clock.busy_level) = ([VUS / 2, 2 * VUS], level);
         clock
     }
@@ -238,7 +244,7 @@ mod tests {
 
     #[test]
     fn vtime_runs_by_the_rate_from_the_start_of_the_period() {
-        let mut clock = Clock::new();
+        let mut clock = VClock::new();
         clock.rate = 7;
         clock.start_period(&Now { at: Instant::ZERO, us: 100, v: 1000 });
         let now = clock.at(Instant::from_nanos(110_999));

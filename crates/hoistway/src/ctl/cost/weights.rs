@@ -19,13 +19,8 @@ pub(super) const WEIGHT_DEFAULT: u32 = 100;
 /// what every period adds in the third: with many groups both cost little more than fetching them.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Node {
-    /// A group has reached the device, or was given a weight here.
-    pub exists: bool,
-    /// The group was removed; its I/O keeps it.
-    pub leaving: bool,
-    /// It has left.
-    pub dead: bool,
+pub(super) struct CostNode {
+    pub life: Presence,
     /// On the list of active nodes.
     pub listed: bool,
     /// It may wait, be in debt or under delay: `times` has something to add up.
@@ -36,14 +31,9 @@ pub(super) struct Node {
     pub waiters: List,
     /// Nobody for the root.
     pub parent: GroupId,
-    pub vtime: u64,
-    pub done_vtime: u64,
-    /// Shares as of `generation`.
-    generation: u64,
-    hwa: u64,
-    hwi: u64,
-    pub active: u64,
-    pub inuse: u64,
+    pub time: GroupTime,
+    share: CachedShare,
+    pub weights: Weights,
     /// Absolute cost of what was let through and not paid yet.
     pub debt: u64,
     /// Credit when inuse was last changed by the planner or a snap-back.
@@ -55,37 +45,148 @@ pub(super) struct Node {
     pub usage: u64,
     pub last_inuse: u64,
 
-    /// Delay of its tasks in us.
-    pub delay_us: u64,
-    /// `usage` at the end of the last period, and device time used in that period, in us.
-    pub usage_flushed: u64,
-    pub usage_us: u64,
-    pub activated_at_us: u64,
-    /// What is printed and not yet published.
-    pub fresh: Stat,
+    pub period: OfPeriod,
 
-    /// When the delay was set (us), and what tasks meet.
-    pub delay_at_us: u64,
-    pub delay: Delay,
-    /// The weight in force, in units of 1 / ONE.
-    pub weight: u64,
+    pub slow: SlowTasks,
+    pub given: GivenWeight,
     /// Sums over the children.
-    pub sum_active: u64,
-    pub sum_inuse: u64,
+    pub sums: Weights,
     /// When the wake timer is to fire at the earliest, in ns; valid while it is set.
     pub wake_at_ns: u64,
-    /// The default weight of the group, as in `io.weight`.
-    pub weight_default: u32,
-    /// Override for this device; 0: none.
-    pub weight_here: u32,
     pub times: Times,
-    /// What is printed, descendants included.
-    pub stat: Stat,
+    /// Figures printed, descendants included.
+    pub stat: CostStat,
     /// Scratch of the weight transfer (section 9.2).
     pub plan: Plan,
 }
 
-/// What is being timed, to be printed; nothing is decided by it.
+/// Whether a group is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Presence {
+    /// A group has reached the device, or was given a weight here.
+    pub exists: bool,
+    /// The group was removed; its I/O keeps it.
+    pub leaving: bool,
+    /// It has left.
+    pub dead: bool,
+}
+
+/// A group's virtual time. It wraps: only differences say something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GroupTime {
+    /// Moved on by the price of each I/O that passes.
+    pub charged: u64,
+    /// Moved on by the same when it is over.
+    pub done: u64,
+}
+
+impl GroupTime {
+    /// Nothing is under way.
+    pub fn at(v: u64) -> GroupTime {
+        GroupTime { charged: v, done: v }
+    }
+
+    /// How far it is behind the device; below 0: ahead.
+    pub fn credit(self, vnow: u64) -> i64 {
+        vnow.wrapping_sub(self.charged) as i64
+    }
+
+    pub fn ahead_of(self, vnow: u64) -> i64 {
+        self.charged.wrapping_sub(vnow) as i64
+    }
+
+    /// Its state after another charge.
+    pub fn after(self, price: u64) -> GroupTime {
+        GroupTime { charged: self.charged.wrapping_add(price), ..self }
+    }
+
+    pub fn charge(&mut self, price: u64) {
+        self.charged = self.charged.wrapping_add(price);
+    }
+
+    pub fn complete(&mut self, price: u64) {
+        self.done = self.done.wrapping_add(price);
+    }
+
+    /// Moves on, whatever is under way with it.
+    pub fn shift(&mut self, by: u64) {
+        self.charge(by);
+        self.complete(by);
+    }
+
+    /// The same, to a point.
+    pub fn move_to(&mut self, v: u64) {
+        self.shift(v.wrapping_sub(self.charged));
+    }
+
+    pub fn in_flight(self) -> u64 {
+        self.charged.wrapping_sub(self.done)
+    }
+
+    pub fn is_idle(self) -> bool {
+        self.charged == self.done
+    }
+}
+
+/// Two weights in units of 1 / ONE: as configured while active, and what of it is made use of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weights {
+    pub active: u64,
+    pub inuse: u64,
+}
+
+/// Hierarchical shares in 1 / ONE by both weights (hwa, hwi), as of a generation.
+#[derive(Clone, Copy, Debug)]
+struct CachedShare {
+    generation: u64,
+    active: u64,
+    inuse: u64,
+}
+
+/// Sums of a period.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfPeriod {
+    /// `usage` at the end of the last period, and device time used in that period, in us.
+    pub usage_flushed: u64,
+    pub usage_us: u64,
+    pub activated_at_us: u64,
+    /// Figures to be printed, and not yet published.
+    pub fresh: CostStat,
+}
+
+/// Delay of the group's tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SlowTasks {
+    /// How long, and when it was set, in us.
+    pub us: u64,
+    pub at_us: u64,
+    /// Delay that tasks meet.
+    pub tasks: Delay,
+}
+
+/// Weight as it was configured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GivenWeight {
+    /// In force, in units of 1 / ONE.
+    pub in_force: u64,
+    /// That of the group, as in `io.weight`.
+    pub general: u32,
+    /// Override for this device; 0: none.
+    pub here: u32,
+}
+
+impl GivenWeight {
+    const DEFAULT: GivenWeight =
+        GivenWeight { in_force: WEIGHT_DEFAULT as u64 * ONE, general: WEIGHT_DEFAULT, here: 0 };
+
+    /// The override, or the group's own, in units of 1 / ONE.
+    pub fn configured(self) -> u64 {
+        let weight = if self.here == 0 { self.general } else { self.here };
+        u64::from(weight) * ONE
+    }
+}
+
+/// Times that are running, to be printed; nothing is decided by them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     /// Since when it waits, is in debt, is under delay (us).
@@ -96,15 +197,15 @@ pub(super) struct Times {
 
 /// Fields of `io.stat`, all in us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(super) struct CostStat {
     pub usage_us: u64,
     pub wait_us: u64,
     pub indebt_us: u64,
     pub indelay_us: u64,
 }
 
-impl Stat {
-    pub fn add(&mut self, other: &Stat) {
+impl CostStat {
+    pub fn add(&mut self, other: &CostStat) {
         self.usage_us += other.usage_us;
         self.wait_us += other.wait_us;
         self.indebt_us += other.indebt_us;
@@ -123,58 +224,38 @@ pub(super) struct Plan {
     pub sum_after: u64,
 }
 
-impl Node {
-    fn new(parent: GroupId) -> Node {
-        Node {
-            parent,
-            exists: false,
-            leaving: false,
-            dead: false,
-            weight_default: WEIGHT_DEFAULT,
-            weight_here: 0,
-            weight: u64::from(WEIGHT_DEFAULT) * ONE,
+impl CostNode {
+    fn new(parent: GroupId) -> CostNode {
+        CostNode {
+            life: Presence::default(),
             listed: false,
             timed: false,
-            active: 0,
-            inuse: 0,
-            last_inuse: 0,
-            sum_active: 0,
-            sum_inuse: 0,
-            generation: 0,
-            hwa: ONE,
-            hwi: ONE,
+            ready: 0,
+            waiters: List::new(),
+            parent,
+            time: GroupTime::default(),
+            share: CachedShare { generation: 0, active: ONE, inuse: ONE },
+            weights: Weights::default(),
+            debt: 0,
             saved_margin: 0,
             cursor: 0,
-            vtime: 0,
-            done_vtime: 0,
-            debt: 0,
-            delay_us: 0,
-            delay_at_us: 0,
-            delay: Delay::default(),
             active_period: 0,
-            activated_at_us: 0,
-            waiters: List::new(),
-            ready: 0,
-            wake_at_ns: 0,
             usage: 0,
-            usage_flushed: 0,
-            usage_us: 0,
-            fresh: Stat::default(),
+            last_inuse: 0,
+            period: OfPeriod::default(),
+            slow: SlowTasks::default(),
+            given: GivenWeight::DEFAULT,
+            sums: Weights::default(),
+            wake_at_ns: 0,
             times: Times::default(),
-            stat: Stat::default(),
+            stat: CostStat::default(),
             plan: Plan::default(),
         }
     }
 
-    /// The configured weight: the override, or the group's default.
-    pub fn configured(&self) -> u64 {
-        let weight = if self.weight_here == 0 { self.weight_default } else { self.weight_here };
-        u64::from(weight) * ONE
-    }
-
     /// Something waits for it: debt, a delay, or held I/O.
     pub fn owes_or_is_delayed(&self) -> bool {
-        self.debt != 0 || self.delay_us != 0
+        self.debt != 0 || self.slow.us != 0
     }
 }
 
@@ -184,7 +265,7 @@ impl Node {
 /// follow from the leaves', so what an idle sibling leaves falls to its own branch first.
 #[derive(Debug)]
 pub(super) struct Shares {
-    nodes: Rows<GroupId, Node>,
+    nodes: Rows<GroupId, CostNode>,
     generation: u64,
     /// Weights have changed since the last commit.
     changed: bool,
@@ -194,7 +275,7 @@ pub(super) struct Shares {
 impl Shares {
     pub fn new() -> Shares {
         Shares {
-            nodes: Rows::from(alloc::vec![Node::new(GroupId::NONE)]),
+            nodes: Rows::from(alloc::vec![CostNode::new(GroupId::NONE)]),
             generation: 1,
             changed: false,
             path: Vec::with_capacity(16),
@@ -212,10 +293,10 @@ impl Shares {
 
     /// Adds the node of the next group.
     pub fn push(&mut self, parent: GroupId) -> GroupId {
-        self.nodes.push(Node::new(parent))
+        self.nodes.push(CostNode::new(parent))
     }
 
-    pub fn get(&self, n: GroupId) -> Option<&Node> {
+    pub fn get(&self, n: GroupId) -> Option<&CostNode> {
         self.nodes.get(n)
     }
 
@@ -236,17 +317,17 @@ impl Shares {
     /// Active and inuse weight of a node. `save`: vnow, to note the credit left.
     pub fn set(&mut self, n: GroupId, active: u64, inuse: u64, save: Option<u64>) {
         let node = &mut self.nodes[n];
-        let inuse = if !node.listed && node.sum_active != 0 {
-            ceil_of(active, node.sum_inuse, node.sum_active)
+        let inuse = if !node.listed && node.sums.active != 0 {
+            ceil_of(active, node.sums.inuse, node.sums.active)
         } else {
             // Also a retired node keeps 1 until it is activated again.
             inuse.min(active).max(1)
         };
-        node.last_inuse = node.inuse;
+        node.last_inuse = node.weights.inuse;
         if let Some(vnow) = save {
-            node.saved_margin = vnow.wrapping_sub(node.vtime) as i64;
+            node.saved_margin = node.time.credit(vnow);
         }
-        if (active, inuse) != (node.active, node.inuse) {
+        if (active, inuse) != (node.weights.active, node.weights.inuse) {
             self.propagate(n, active, inuse);
         }
     }
@@ -257,16 +338,16 @@ impl Shares {
         while self[child].parent.is_some() {
             let up = self[child].parent;
             let c = &mut self[child];
-            let (old_active, old_inuse) = (c.active, c.inuse);
-            (c.active, c.inuse) = (active, inuse);
+            let (old_active, old_inuse) = (c.weights.active, c.weights.inuse);
+            (c.weights.active, c.weights.inuse) = (active, inuse);
             let p = &mut self[up];
-            p.sum_active = p.sum_active + active - old_active;
-            p.sum_inuse = p.sum_inuse + inuse - old_inuse;
-            (active, inuse) = match p.sum_active {
+            p.sums.active = p.sums.active + active - old_active;
+            p.sums.inuse = p.sums.inuse + inuse - old_inuse;
+            (active, inuse) = match p.sums.active {
                 0 => (0, 0),
-                sum => (p.weight, ceil_of(p.weight, p.sum_inuse, sum)),
+                sum => (p.given.in_force, ceil_of(p.given.in_force, p.sums.inuse, sum)),
             };
-            if (active, inuse) == (p.active, p.inuse) {
+            if (active, inuse) == (p.weights.active, p.weights.inuse) {
                 return;
             }
             child = up;
@@ -277,11 +358,11 @@ impl Shares {
     #[inline]
     pub fn of(&mut self, n: GroupId) -> (u64, u64) {
         let node = &self.nodes[n];
-        if node.generation != self.generation {
+        if node.share.generation != self.generation {
             self.compute(n);
         }
         let node = &self.nodes[n];
-        (node.hwa, node.hwi)
+        (node.share.active, node.share.inuse)
     }
 
     fn compute(&mut self, n: GroupId) {
@@ -301,7 +382,7 @@ impl Shares {
         };
         let generation = self.generation;
         let node = &mut self[n];
-        (node.generation, node.hwa, node.hwi) = (generation, hwa, hwi);
+        (node.share.generation, node.share.active, node.share.inuse) = (generation, hwa, hwi);
     }
 
     /// The shares without touching any cache, for those who only look.
@@ -321,12 +402,12 @@ impl Shares {
 
     /// hwm: the share a node would have with inuse = active, all else being equal.
     pub fn at_most(&self, n: GroupId) -> u64 {
-        let (mut share, mut inuse, mut child) = (ONE, self[n].active, n);
+        let (mut share, mut inuse, mut child) = (ONE, self[n].weights.active, n);
         for up in self.ancestors(n) {
             let (p, c) = (&self[up], &self[child]);
-            let sum = p.sum_inuse + inuse - c.inuse;
+            let sum = p.sums.inuse + inuse - c.weights.inuse;
             share = (u128::from(share) * u128::from(inuse) / u128::from(sum.max(1))) as u64;
-            inuse = ceil_of(p.active, sum, p.sum_active.max(1));
+            inuse = ceil_of(p.weights.active, sum, p.sums.active.max(1));
             child = up;
         }
         share.max(1)
@@ -334,30 +415,30 @@ impl Shares {
 }
 
 impl core::ops::Index<GroupId> for Shares {
-    type Output = Node;
+    type Output = CostNode;
     #[inline]
-    fn index(&self, n: GroupId) -> &Node {
+    fn index(&self, n: GroupId) -> &CostNode {
         &self.nodes[n]
     }
 }
 
 impl core::ops::IndexMut<GroupId> for Shares {
     #[inline]
-    fn index_mut(&mut self, n: GroupId) -> &mut Node {
+    fn index_mut(&mut self, n: GroupId) -> &mut CostNode {
         &mut self.nodes[n]
     }
 }
 
 /// The shares (hwa, hwi) of a child from those of its parent.
 #[inline]
-fn step_down((hwa, hwi): (u64, u64), child: &Node, parent: &Node) -> (u64, u64) {
-    if parent.sum_active == 0 || parent.sum_inuse == 0 {
+fn step_down((hwa, hwi): (u64, u64), child: &CostNode, parent: &CostNode) -> (u64, u64) {
+    if parent.sums.active == 0 || parent.sums.inuse == 0 {
         return (hwa, hwi);
     }
     // At most 2^16 * (10,000 * 2^16) < 2^46.
     (
-        hwa * child.active / parent.sum_active.max(child.active),
-        hwi * child.inuse / parent.sum_inuse.max(child.inuse),
+        hwa * child.weights.active / parent.sums.active.max(child.weights.active),
+        hwi * child.weights.inuse / parent.sums.inuse.max(child.weights.inuse),
     )
 }
 

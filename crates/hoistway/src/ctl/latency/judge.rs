@@ -1,7 +1,7 @@
 //! Judging: what a parent says of its children, and what a child makes of it.
 
 use super::IoLatency;
-use super::node::{BASE, Stat, UNLIMITED};
+use super::node::{BASE, LatencyStat, UNLIMITED};
 use crate::env::Cx;
 use crate::table::NIL;
 use crate::unit::Instant;
@@ -62,7 +62,7 @@ impl IoLatency {
         let node = &mut self.nodes[at];
         // In Linux the mean of several windows is 0 (8.1): it adds up a field that was folded before.
         let sum = if set.true_mean { window.sum } else { 0 };
-        node.cum.add(Stat { sum, ..window });
+        node.cum.add(LatencyStat { sum, ..window });
         // Windows are shorter than the distance of decisions: judged by the last one alone, a lucky
         // window would let the siblings go.
         let (cum, before) = (node.cum, core::mem::replace(&mut node.n_last, node.cum.samples));
@@ -98,7 +98,7 @@ impl IoLatency {
             let cookie = scale.cookie as i64;
             cx.trace.why(now, "io.latency: cookie down", group, cookie, cum.samples as i64);
         }
-        self.nodes[at].cum = Stat::default();
+        self.nodes[at].cum = LatencyStat::default();
     }
 
     /// Parents whose victim is quiet (section 7).

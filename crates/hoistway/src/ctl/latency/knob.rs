@@ -1,6 +1,6 @@
 //! The file `io.latency`, the fields of `io.stat`, and what a monitor records.
 
-use super::node::{BASE, Node, UNLIMITED};
+use super::node::{BASE, LatencyNode, UNLIMITED};
 use crate::group::GroupId;
 use crate::knob::{DevNo, Knob, KnobError, KnobOf, body_for, number, pair, unknown_key};
 use crate::stage::Gauge;
@@ -39,14 +39,14 @@ pub(super) fn parse(device: DevNo, line: &str) -> Result<Nanos, KnobError> {
 
 const FITS: &str = "a string takes everything";
 
-pub(super) fn print_target(device: DevNo, node: &Node, out: &mut String) {
+pub(super) fn print_target(device: DevNo, node: &LatencyNode, out: &mut String) {
     if node.target.0 > 0 {
         writeln!(out, "{device} target={}", node.target.as_us()).expect(FITS);
     }
 }
 
 /// The delay mechanism's fields, then io.latency's own.
-pub(super) fn print_stat(node: &Node, out: &mut String) {
+pub(super) fn print_stat(node: &LatencyNode, out: &mut String) {
     if node.delay.uses() != 0 {
         let (uses, ns) = (node.delay.uses(), node.delay.nanos().0);
         write!(out, " use_delay={uses} delay_nsec={ns}").expect(FITS);
@@ -65,7 +65,12 @@ pub(super) fn print_stat(node: &Node, out: &mut String) {
 }
 
 /// The cookie of every parent in use, and all else of every group.
-pub(super) fn gauges(group: GroupId, node: &Node, requests: u32, sink: &mut dyn FnMut(Gauge)) {
+pub(super) fn gauges(
+    group: GroupId,
+    node: &LatencyNode,
+    requests: u32,
+    sink: &mut dyn FnMut(Gauge),
+) {
     let mut say = |name, unit, value: u64| {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         sink(Gauge { name, unit, group: Some(group), value });

@@ -47,8 +47,8 @@ use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use node::{Life, Node, UNLIMITED};
-use tunables::{Conf, GROUP_TUNABLES, SETTINGS, TUNABLES};
+use node::{LatencyNode, Life, UNLIMITED};
+use tunables::{GROUP_TUNABLES, LatencyConf, SETTINGS, TUNABLES};
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
@@ -69,7 +69,7 @@ pub static ENTRY: Entry = Entry {
 /// Table index of the root.
 const ROOT: usize = 0;
 
-/// What is kept of a bio from its submission to its completion.
+/// State of a bio from its submission to its completion.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     /// The group it holds, or will hold, slots from upwards; `NIL`: it is not counted.
@@ -96,9 +96,9 @@ enum Climb {
     Behind,
 }
 
-/// What happened, for reports.
+/// Counts for reports.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LatencyCounts {
     held: u64,
     downs: u64,
     ups: u64,
@@ -107,14 +107,14 @@ struct Counts {
 /// The controller of one device.
 #[derive(Debug)]
 pub struct IoLatency {
-    conf: Conf,
+    conf: LatencyConf,
     /// Groups with a target.
     targets: u32,
     /// Bios that hold slots or wait for them. With none of them and no target the controller is off.
     counted: u32,
 
     /// By group.
-    nodes: Vec<Node>,
+    nodes: Vec<LatencyNode>,
     /// By bio slot.
     marks: Vec<Mark>,
     /// A bio is on the waiting list of one group, on the agenda, or ready.
@@ -134,13 +134,13 @@ pub struct IoLatency {
     lowered: Vec<u32>,
     timer: Option<Instant>,
 
-    counts: Counts,
+    counts: LatencyCounts,
 }
 
 impl IoLatency {
     /// Nothing is done before a group has a target.
     pub fn new(_device: &Device) -> IoLatency {
-        let mut root = Node::absent(NIL, 0, None);
+        let mut root = LatencyNode::absent(NIL, 0, None);
         root.life = Life::Alive;
         IoLatency {
             conf: SETTINGS.defaults(),
@@ -156,7 +156,7 @@ impl IoLatency {
             checks: Vec::new(),
             lowered: Vec::new(),
             timer: None,
-            counts: Counts::default(),
+            counts: LatencyCounts::default(),
         }
     }
 }
@@ -360,7 +360,7 @@ impl Stage for IoLatency {
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
-        let Counts { held, downs, ups } = self.counts;
+        let LatencyCounts { held, downs, ups } = self.counts;
         for (name, value) in [("ios_held", held), ("scaled_down", downs), ("scaled_up", ups)] {
             sink(Figure { name, of: None, value: value as i64 });
         }
@@ -527,7 +527,7 @@ impl IoLatency {
         for group in (self.nodes.len() as u32..groups.len() as u32).map(GroupId) {
             let parent = groups.parent(group).expect("only the root has no parent");
             let level = groups.level(group);
-            self.nodes.push(Node::absent(parent.0, level, self.conf.last_scale()));
+            self.nodes.push(LatencyNode::absent(parent.0, level, self.conf.last_scale()));
             if level as usize >= self.agenda.len() {
                 self.agenda.resize(level as usize + 1, List::new());
             }
@@ -642,7 +642,7 @@ fn look_at_delay_of(checks: &mut Vec<bool>, proc: ProcId) {
 /// Section 5.1.
 ///
 /// I/O that passes as the root's did not wait in here: counted, it would make the group look too good.
-fn record(node: &mut Node, now: Instant, latency: Nanos, as_root: bool) {
+fn record(node: &mut LatencyNode, now: Instant, latency: Nanos, as_root: bool) {
     if as_root && node.depth != UNLIMITED {
         if latency < node.target {
             node.delay.add(now, node.target - latency);

@@ -1,7 +1,7 @@
 //! State of one group on the device: the member that is judged and limited, and the parent that says how
 //! far its children are to be held back (specs/io-latency.md section 2).
 
-use super::tunables::Conf;
+use super::tunables::LatencyConf;
 use crate::ctl::Delay;
 use crate::list::List;
 use crate::table::NIL;
@@ -27,9 +27,9 @@ pub(super) enum Life {
     Gone,
 }
 
-/// What was measured.
+/// Latencies measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(super) struct LatencyStat {
     pub samples: u64,
     /// Of these at or above the target.
     pub missed: u64,
@@ -37,7 +37,7 @@ pub(super) struct Stat {
     pub sum: u64,
 }
 
-impl Stat {
+impl LatencyStat {
     /// Mean latency in ns, rounded down; 0 of nothing.
     pub fn mean(self) -> u64 {
         self.sum.checked_div(self.samples).unwrap_or(0)
@@ -47,7 +47,7 @@ impl Stat {
     ///
     /// Latencies of flash are spiky: masses of quick I/Os hide a bad tenth in a mean. On a disk all are
     /// slow in the same way, and the mean needs fewer samples.
-    pub fn good(self, rotational: bool, target: Nanos, set: &Conf) -> bool {
+    pub fn good(self, rotational: bool, target: Nanos, set: &LatencyConf) -> bool {
         if rotational {
             self.mean() <= target.0
         } else {
@@ -55,7 +55,7 @@ impl Stat {
         }
     }
 
-    pub fn add(&mut self, other: Stat) {
+    pub fn add(&mut self, other: LatencyStat) {
         self.samples += other.samples;
         self.missed += other.missed;
         self.sum += other.sum;
@@ -66,7 +66,7 @@ impl Stat {
 /// a submission looks at, the next 64 what a completion needs besides.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Node {
+pub(super) struct LatencyNode {
     /// Table index of the parent; the root's is `NIL`.
     pub parent: u32,
     /// 0 for the root.
@@ -86,11 +86,11 @@ pub(super) struct Node {
     pub window_start: Instant,
 
     /// The current window.
-    pub stat: Stat,
+    pub stat: LatencyStat,
     pub delay: Delay,
 
     /// Windows since this node's last decision.
-    pub cum: Stat,
+    pub cum: LatencyStat,
     /// Samples of `cum` at the last look.
     pub n_last: u64,
     /// Moving average of the windows' means in ns (rotational, for display).
@@ -99,10 +99,10 @@ pub(super) struct Node {
     pub scale: Scale,
 }
 
-impl Node {
+impl LatencyNode {
     /// The place of a group of which nothing has come yet.
-    pub fn absent(parent: u32, level: u32, last_scale: Option<Instant>) -> Node {
-        Node {
+    pub fn absent(parent: u32, level: u32, last_scale: Option<Instant>) -> LatencyNode {
+        LatencyNode {
             parent,
             level,
             depth: UNLIMITED,
@@ -114,9 +114,9 @@ impl Node {
             target: Nanos::ZERO,
             window: Nanos::ZERO,
             window_start: Instant::ZERO,
-            stat: Stat::default(),
+            stat: LatencyStat::default(),
             delay: Delay::default(),
-            cum: Stat::default(),
+            cum: LatencyStat::default(),
             n_last: 0,
             avg: 0,
             scale: Scale::new(last_scale),
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_depth_of_one_is_reached_after_so_many_steps() {
         let steps = |requests| {
-            let mut node = Node::absent(0, 1, None);
+            let mut node = LatencyNode::absent(0, 1, None);
             (1..).find(|_| {
                 node.change_depth(true, requests);
                 node.depth == 1
@@ -288,12 +288,12 @@ mod tests {
     /// Scenario 16.
     #[test]
     fn the_average_of_a_rotational_device_is_rounded_up_on_the_way_up() {
-        let mut node = Node { window: Nanos::secs(1), ..Node::absent(0, 1, None) };
+        let mut node = LatencyNode { window: Nanos::secs(1), ..LatencyNode::absent(0, 1, None) };
         node.average(50_000_000);
         assert_eq!(node.avg, 830_079);
         assert_eq!(decay(1000, 0, 2045), 998);
         let factors = [0, 250, 500, 750, 1000].map(|ms| {
-            let mut node = Node { window: Nanos::ms(ms), ..Node::absent(0, 1, None) };
+            let mut node = LatencyNode { window: Nanos::ms(ms), ..LatencyNode::absent(0, 1, None) };
             node.average(2048);
             node.avg
         });
@@ -302,16 +302,17 @@ mod tests {
 
     #[test]
     fn a_group_takes_256_bytes() {
-        assert!(size_of::<Node>() <= 256);
-        assert_eq!(core::mem::offset_of!(Node, stat), 64);
+        assert!(size_of::<LatencyNode>() <= 256);
+        assert_eq!(core::mem::offset_of!(LatencyNode, stat), 64);
     }
 
     /// Scenario 7.
     #[test]
     fn a_window_is_bad_at_a_tenth_missed_and_at_one_of_a_few() {
         let set = crate::ctl::latency::tunables::SETTINGS.defaults();
-        let good =
-            |samples, missed| Stat { samples, missed, sum: 0 }.good(false, Nanos::ms(5), &set);
+        let good = |samples, missed| {
+            LatencyStat { samples, missed, sum: 0 }.good(false, Nanos::ms(5), &set)
+        };
         assert!(!good(100, 10) && good(100, 9) && !good(5, 1) && good(5, 0));
     }
 }

@@ -4,9 +4,9 @@ use crate::ctl::TickTimers;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 use crate::unit::{Instant, Nanos};
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Conf {
+pub(super) struct LatencyConf {
     window_factor: u64,
     window_min_ms: u64,
     window_max_ms: u64,
@@ -21,7 +21,7 @@ pub(super) struct Conf {
     pub tick_timers: TickTimers,
 }
 
-impl Conf {
+impl LatencyConf {
     /// The judging interval of a target (3.1). Where both bounds contradict, the upper one holds.
     pub fn window(&self, target: Nanos) -> Nanos {
         let wanted = Nanos(target.0.saturating_mul(self.window_factor));
@@ -47,7 +47,7 @@ impl Conf {
 }
 
 /// Tunables of the device. All but the last three are fixed in Linux.
-const ROWS: &[Setting<Conf>] = &[
+const ROWS: &[Setting<LatencyConf>] = &[
     Tunable::new(
         "window_factor",
         Unit::Factor,
@@ -136,7 +136,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.from_boot.into(), |c, v| c.from_boot = v == 1),
 ];
-pub(super) static SETTINGS: Settings<Conf> = Settings::new("io.latency", ROWS);
+pub(super) static SETTINGS: Settings<LatencyConf> = Settings::new("io.latency", ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// Tunables of a group.

@@ -1,6 +1,6 @@
 //! Lines of `io.max` and `io.low` (specs/groups-and-priorities.md 6.3 and 6.4).
 
-use super::low::Setting;
+use super::low::LowSetting;
 use super::slice::{BPS_MAX, IOPS_MAX, Rate};
 use crate::knob::{self, DevNo, KnobError};
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::string::String;
 use core::fmt::Write;
 
 /// Limits of both directions, read first.
-pub(super) type Rates = [Rate; 2];
+pub(super) type DirRates = [Rate; 2];
 
 /// The keys of the file.
 pub(super) const KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
@@ -18,7 +18,7 @@ pub(super) const KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
 /// # Errors
 ///
 /// Range for 0, invalid for 1 and for whatever is no number, the errors of [`knob::body_for`].
-pub(super) fn parse(device: DevNo, line: &str, old: Rates) -> Result<Rates, KnobError> {
+pub(super) fn parse(device: DevNo, line: &str, old: DirRates) -> Result<DirRates, KnobError> {
     let body = knob::body_for(device, line)?;
     let mut rates = old;
     for token in body.split(knob::is_blank).filter(|t| !t.is_empty()) {
@@ -43,7 +43,7 @@ fn rate(key: &str, text: &str) -> Result<u64, KnobError> {
 }
 
 /// Puts the value of a key in its place; rates of I/Os are 32 bits wide.
-pub(super) fn set(rates: &mut Rates, key: &str, value: u64) {
+pub(super) fn set(rates: &mut DirRates, key: &str, value: u64) {
     match key {
         "rbps" => rates[0].bps = value,
         "wbps" => rates[1].bps = value,
@@ -53,7 +53,11 @@ pub(super) fn set(rates: &mut Rates, key: &str, value: u64) {
 }
 
 /// Reads a line of `io.low`; errors as for `io.max`, but `idle` and `latency` may be 0 and 1.
-pub(super) fn parse_low(device: DevNo, line: &str, old: Setting) -> Result<Setting, KnobError> {
+pub(super) fn parse_low(
+    device: DevNo,
+    line: &str,
+    old: LowSetting,
+) -> Result<LowSetting, KnobError> {
     const ALL: [&str; 6] = ["rbps", "wbps", "riops", "wiops", "idle", "latency"];
     let body = knob::body_for(device, line)?;
     let mut setting = old;
@@ -73,9 +77,9 @@ pub(super) fn parse_low(device: DevNo, line: &str, old: Setting) -> Result<Setti
     Ok(setting)
 }
 
-/// What `io.low` prints; nothing at the defaults.
-pub(super) fn print_low(device: DevNo, setting: Setting, out: &mut String) {
-    if setting == Setting::DEFAULT {
+/// Lines that `io.low` prints; nothing at the defaults.
+pub(super) fn print_low(device: DevNo, setting: LowSetting, out: &mut String) {
+    if setting == LowSetting::DEFAULT {
         return;
     }
     write!(out, "{device}").expect("a string takes everything");
@@ -90,8 +94,8 @@ pub(super) fn print_low(device: DevNo, setting: Setting, out: &mut String) {
     out.push('\n');
 }
 
-/// What the file prints for a device; nothing without a limit.
-pub(super) fn print(device: DevNo, rates: Rates, out: &mut String) {
+/// Line that the file prints for a device; nothing without a limit.
+pub(super) fn print(device: DevNo, rates: DirRates, out: &mut String) {
     if rates == [Rate::MAX; 2] {
         return;
     }
@@ -101,7 +105,7 @@ pub(super) fn print(device: DevNo, rates: Rates, out: &mut String) {
 }
 
 /// The four keys, each behind a blank.
-pub(super) fn print_rates(rates: Rates, out: &mut String) {
+pub(super) fn print_rates(rates: DirRates, out: &mut String) {
     let values = [rates[0].bps, rates[1].bps, rates[0].iops, rates[1].iops];
     let most = [BPS_MAX, BPS_MAX, IOPS_MAX, IOPS_MAX];
     for ((key, value), most) in KEYS.iter().zip(values).zip(most) {

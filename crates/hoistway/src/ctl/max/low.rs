@@ -12,15 +12,15 @@
 //! The text gives no exact mode; what it leaves open is marked below. All groups with low limits are looked
 //! at once per slice, not at every I/O.
 
-use super::knob::Rates;
-use super::slice::{BPS_MAX, Clock, IOPS_MAX, Limit, Rate};
+use super::knob::DirRates;
+use super::slice::{BPS_MAX, IOPS_MAX, Limit, Rate, SliceClock};
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::request::{Dir, Request};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
 
-/// What a leaf without low limits in a direction gets while the device is LOW.
+/// Rate of a leaf without low limits in a direction while the device is LOW.
 const LEAST: Rate = Rate { bps: 320 * 1024, iops: 10 };
 /// Size classes of base latencies: up to 4 KiB, 8 KiB, ... 512 KiB, and all above.
 const CLASSES: usize = 9;
@@ -35,20 +35,20 @@ const SILENT_MAX: u64 = 5_000_000_000;
 /// The surplus stops growing here (deviation: the text names no bound; it is far above any device).
 const SCALE_MAX: u64 = 4096;
 
-/// What is written to a group's file.
+/// Contents of a group's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Setting {
+pub(super) struct LowSetting {
     /// 0: none.
-    pub rates: Rates,
+    pub rates: DirRates,
     /// In us; 0: unset.
     pub idle: u64,
     /// In us; `u64::MAX`: unset.
     pub latency: u64,
 }
 
-impl Setting {
-    pub const DEFAULT: Setting =
-        Setting { rates: [Rate { bps: 0, iops: 0 }; 2], idle: 0, latency: u64::MAX };
+impl LowSetting {
+    pub const DEFAULT: LowSetting =
+        LowSetting { rates: [Rate { bps: 0, iops: 0 }; 2], idle: 0, latency: u64::MAX };
 
     /// Stored settings take effect only if all of them are there.
     fn in_force(&self) -> bool {
@@ -59,8 +59,8 @@ impl Setting {
 
 /// One group.
 #[derive(Clone, Copy, Debug)]
-struct Group {
-    setting: Setting,
+struct LowGroup {
+    setting: LowSetting,
     leaf: bool,
     /// Latest submission or completion.
     active: Option<Instant>,
@@ -77,9 +77,9 @@ struct Group {
     reached: [u64; 2],
 }
 
-impl Group {
-    const NEW: Group = Group {
-        setting: Setting::DEFAULT,
+impl LowGroup {
+    const NEW: LowGroup = LowGroup {
+        setting: LowSetting::DEFAULT,
         leaf: true,
         active: None,
         finished: None,
@@ -109,7 +109,7 @@ impl Group {
 
 /// Sum and number of latencies of a class since the last period, and its base.
 #[derive(Clone, Copy, Debug, Default)]
-struct Base {
+struct LatencyBase {
     sum: u64,
     samples: u64,
     ns: u64,
@@ -119,7 +119,7 @@ struct Base {
 #[derive(Debug)]
 pub(super) struct Low {
     rotational: bool,
-    groups: Vec<Group>,
+    groups: Vec<LowGroup>,
     /// Groups with low limits in force.
     limited: Vec<GroupId>,
     /// The device is MAX; always if no group has low limits.
@@ -129,7 +129,7 @@ pub(super) struct Low {
     upgraded: u64,
     downgraded: u64,
     pub looked: u64,
-    bases: [[Base; CLASSES]; 2],
+    bases: [[LatencyBase; CLASSES]; 2],
     bases_since: Instant,
     pub upgrades: u64,
     pub downgrades: u64,
@@ -146,7 +146,7 @@ impl Low {
             upgraded: 0,
             downgraded: 0,
             looked: 0,
-            bases: [[Base::default(); CLASSES]; 2],
+            bases: [[LatencyBase::default(); CLASSES]; 2],
             bases_since: Instant::ZERO,
             upgrades: 0,
             downgrades: 0,
@@ -169,20 +169,20 @@ impl Low {
         self.bases.each_ref().map(|of| of.each_ref().map(|b| b.ns))
     }
 
-    fn group(&mut self, group: GroupId) -> &mut Group {
+    fn group(&mut self, group: GroupId) -> &mut LowGroup {
         let n = group.index() + 1;
         if self.groups.len() < n {
-            self.groups.resize(n, Group::NEW);
+            self.groups.resize(n, LowGroup::NEW);
         }
         &mut self.groups[n - 1]
     }
 
-    pub fn setting(&self, group: GroupId) -> Setting {
-        self.groups.get(group.index()).map_or(Setting::DEFAULT, |g| g.setting)
+    pub fn setting(&self, group: GroupId) -> LowSetting {
+        self.groups.get(group.index()).map_or(LowSetting::DEFAULT, |g| g.setting)
     }
 
     /// A new setting; a device with low limits begins LOW.
-    pub fn set(&mut self, group: GroupId, setting: Setting, clock: &Clock) {
+    pub fn set(&mut self, group: GroupId, setting: LowSetting, clock: &SliceClock) {
         let before = core::mem::replace(&mut self.group(group).setting, setting).in_force();
         match (before, setting.in_force()) {
             (false, true) => self.limited.push(group),
@@ -205,19 +205,19 @@ impl Low {
     }
 
     /// The group is still among its parent's children.
-    pub fn removed(&mut self, group: GroupId, cx: &Cx<'_>, clock: &Clock) {
-        self.set(group, Setting::DEFAULT, clock);
+    pub fn removed(&mut self, group: GroupId, cx: &Cx<'_>, clock: &SliceClock) {
+        self.set(group, LowSetting::DEFAULT, clock);
         if let Some(parent) = cx.groups.parent(group) {
             self.group(parent).leaf = cx.groups.children(parent).len() <= 1;
         }
     }
 
     /// The limit in force, `max` being that of `io.max`.
-    pub fn limit(&self, node: u32, dir: Dir, max: &Limit, clock: &Clock) -> Limit {
+    pub fn limit(&self, node: u32, dir: Dir, max: &Limit, clock: &SliceClock) -> Limit {
         if !self.active() {
             return *max;
         }
-        let g = self.groups.get(node as usize).unwrap_or(&Group::NEW);
+        let g = self.groups.get(node as usize).unwrap_or(&LowGroup::NEW);
         let low = if g.setting.in_force() { g.setting.rates[dir as usize] } else { NO_RATE };
         let none = low == NO_RATE;
         let rate = match (self.at_max, none) {
@@ -239,7 +239,7 @@ impl Low {
     }
 
     /// An I/O arrives.
-    pub fn submitted(&mut self, group: GroupId, clock: &Clock) {
+    pub fn submitted(&mut self, group: GroupId, clock: &SliceClock) {
         let now = clock.instant;
         let g = self.group(group);
         if let Some(finished) = g.finished.take() {
@@ -304,7 +304,7 @@ impl Low {
     /// MAX. `queued`: I/Os held at a group, by direction.
     pub fn look(
         &mut self,
-        clock: &Clock,
+        clock: &SliceClock,
         cx: &Cx<'_>,
         queued: impl Fn(GroupId) -> [u32; 2],
     ) -> bool {
@@ -343,7 +343,7 @@ impl Low {
     }
 
     /// Which groups have reached their low limits since the last look.
-    fn note_reached(&mut self, clock: &Clock) {
+    fn note_reached(&mut self, clock: &SliceClock) {
         let ticks = clock.now - self.looked;
         for i in 0..self.limited.len() {
             let group = self.limited[i];
@@ -363,7 +363,7 @@ impl Low {
     /// True if some leaf is short: the surplus is halved, and without one the device is LOW.
     fn maybe_downgrade(
         &mut self,
-        clock: &Clock,
+        clock: &SliceClock,
         cx: &Cx<'_>,
         queued: impl Fn(GroupId) -> [u32; 2],
     ) -> bool {

@@ -81,33 +81,33 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use knob::Rates;
+use knob::DirRates;
 use low::Low;
-use queue::{HeldBio, Queues, Source};
-use slice::{BPS_MAX, Clock, IOPS_MAX, Lane, Limit, Rate, Size};
+use queue::{HeldBio, Source, SourceQueues};
+use slice::{BPS_MAX, DirLane, IOPS_MAX, Limit, Rate, Size, SliceClock};
+pub use tables::{ENTRY, ENTRY_LOW};
 use tables::{
-    Conf, Effect, GROUP_TUNABLES, KNOB, KNOB_LOW, SETTINGS, SETTINGS_LOW, SLICE_ROTATIONAL,
+    GROUP_TUNABLES, KNOB, KNOB_LOW, MaxConf, MaxEffect, SETTINGS, SETTINGS_LOW, SLICE_ROTATIONAL,
     group_default,
 };
-pub use tables::{ENTRY, ENTRY_LOW};
 use timers::Timers;
 
 /// Which limits there are on the path from a group to the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Rules(u8);
+struct LimitsOnPath(u8);
 
-impl Rules {
-    fn of(limits: [Rate; 2]) -> Rules {
+impl LimitsOnPath {
+    fn of(limits: [Rate; 2]) -> LimitsOnPath {
         let mut rules = 0;
         for (dir, rate) in limits.iter().enumerate() {
             rules |= u8::from(rate.bps != BPS_MAX) << (2 * dir);
             rules |= u8::from(rate.iops != IOPS_MAX) << (2 * dir + 1);
         }
-        Rules(rules)
+        LimitsOnPath(rules)
     }
 
-    fn and(self, other: Rules) -> Rules {
-        Rules(self.0 | other.0)
+    fn and(self, other: LimitsOnPath) -> LimitsOnPath {
+        LimitsOnPath(self.0 | other.0)
     }
 
     /// Does one apply to an I/O? Those on bytes do not if its bytes were counted before.
@@ -120,8 +120,8 @@ impl Rules {
 /// A group on this device. That of the root stands for the device: its rings hold what has passed
 /// everything and waits for the worker.
 #[derive(Clone, Debug)]
-struct Node {
-    lanes: [Lane; 2],
+struct MaxNode {
+    lanes: [DirLane; 2],
     /// Children with queued I/O, by the tick at which they are due.
     children: Tree,
     /// A direction got its first I/O since `due` was computed.
@@ -134,9 +134,9 @@ struct Node {
     queued_for: Nanos,
 }
 
-impl Node {
-    const NEW: Node = Node {
-        lanes: [Lane::new(), Lane::new()],
+impl MaxNode {
+    const NEW: MaxNode = MaxNode {
+        lanes: [DirLane::new(), DirLane::new()],
         children: Tree::new(),
         was_empty: false,
         removed: false,
@@ -148,7 +148,7 @@ impl Node {
         self.lanes[0].queued + self.lanes[1].queued
     }
 
-    fn rates(&self) -> Rates {
+    fn rates(&self) -> DirRates {
         [self.lanes[0].limit.rate, self.lanes[1].limit.rate]
     }
 }
@@ -156,16 +156,16 @@ impl Node {
 /// State of one device.
 #[derive(Debug)]
 pub struct IoMax {
-    conf: Conf,
+    conf: MaxConf,
 
-    clock: Clock,
+    clock: SliceClock,
     /// By group; as far as they were needed.
-    nodes: Vec<Node>,
+    nodes: Vec<MaxNode>,
     /// By group; groups beyond the end have no limit above them.
-    rules: Vec<Rules>,
+    rules: Vec<LimitsOnPath>,
     /// Place of each group among its siblings; the key is its `due`.
     due: Nodes<u64>,
-    queues: Queues,
+    queues: SourceQueues,
     timers: Timers,
     /// `io.low`.
     low: Option<Box<Low>>,
@@ -179,11 +179,11 @@ impl IoMax {
         let conf = SETTINGS.defaults();
         let mut this = IoMax {
             conf,
-            clock: Clock::new(device.tick, conf.slice_ms),
+            clock: SliceClock::new(device.tick, conf.slice_ms),
             nodes: Vec::new(),
             rules: Vec::new(),
             due: Nodes::new(0),
-            queues: Queues::new(),
+            queues: SourceQueues::new(),
             timers: Timers::new(),
             low: None,
             held: 0,
@@ -193,7 +193,7 @@ impl IoMax {
         this
     }
 
-    fn settings(&self) -> &'static Settings<Conf, Effect> {
+    fn settings(&self) -> &'static Settings<MaxConf, MaxEffect> {
         if self.low.is_some() { &SETTINGS_LOW } else { &SETTINGS }
     }
 
@@ -204,7 +204,7 @@ impl IoMax {
         }
         IoMax {
             conf,
-            clock: Clock::new(device.tick, conf.slice_ms),
+            clock: SliceClock::new(device.tick, conf.slice_ms),
             low: Some(Box::new(Low::new(device.rotational))),
             ..IoMax::new(device)
         }
@@ -214,14 +214,14 @@ impl IoMax {
     fn make_nodes(&mut self, group: GroupId) {
         let n = group.index() + 1;
         if n > self.nodes.len() {
-            self.nodes.resize(n, Node::NEW);
+            self.nodes.resize(n, MaxNode::NEW);
             self.due.grow(n);
             self.queues.grow(n);
             self.timers.grow(n);
         }
     }
 
-    fn lane(&mut self, node: u32, dir: Dir) -> &mut Lane {
+    fn lane(&mut self, node: u32, dir: Dir) -> &mut DirLane {
         &mut self.nodes[node as usize].lanes[dir as usize]
     }
 
@@ -301,9 +301,9 @@ impl IoMax {
     }
 
     /// The tree that a node waits in.
-    fn children_of_parent(&mut self, node: u32, cx: &Cx<'_>) -> Waiting<'_> {
+    fn children_of_parent(&mut self, node: u32, cx: &Cx<'_>) -> WaitingChildren<'_> {
         let parent = parent(node, cx) as usize;
-        Waiting { tree: &mut self.nodes[parent].children, nodes: &mut self.due }
+        WaitingChildren { tree: &mut self.nodes[parent].children, nodes: &mut self.due }
     }
 
     /// The head of a direction leaves the node's queue.
@@ -427,7 +427,7 @@ impl IoMax {
         self.charge(node, dir, bio.size);
         let start = self.lane(node, dir).start;
         let parent = parent(node, cx);
-        self.queue(parent, dir, Queues::source(node, dir, Source::Up), bio, cx);
+        self.queue(parent, dir, SourceQueues::source(node, dir, Source::Up), bio, cx);
         if parent != ROOT {
             let clock = self.clock;
             self.lane(parent, dir).credit(start, &clock);
@@ -436,7 +436,7 @@ impl IoMax {
     }
 
     /// New limits of a group (A.9).
-    fn set_limits(&mut self, group: GroupId, rates: Rates, cx: &Cx<'_>) {
+    fn set_limits(&mut self, group: GroupId, rates: DirRates, cx: &Cx<'_>) {
         self.make_nodes(group);
         let clock = self.clock;
         for (lane, rate) in self.nodes[group.index()].lanes.iter_mut().zip(rates) {
@@ -449,7 +449,7 @@ impl IoMax {
         self.look_again(group, cx);
     }
 
-    /// What is queued at a group may be due earlier or later now.
+    /// I/O queued at a group may be due earlier or later now.
     fn look_again(&mut self, group: GroupId, cx: &Cx<'_>) {
         let node = group.0;
         if group.index() < self.nodes.len() && self.due.linked(node) {
@@ -462,27 +462,30 @@ impl IoMax {
     fn mark(&mut self, group: GroupId, cx: &Cx<'_>) {
         let mut todo = alloc::vec![group];
         while let Some(g) = todo.pop() {
-            let above = cx.groups.parent(g).map_or(Rules::default(), |p| self.rules_of(p));
-            let own = self.nodes.get(g.index()).map_or(Rules::default(), |n| Rules::of(n.rates()));
+            let above = cx.groups.parent(g).map_or(LimitsOnPath::default(), |p| self.rules_of(p));
+            let own = self
+                .nodes
+                .get(g.index())
+                .map_or(LimitsOnPath::default(), |n| LimitsOnPath::of(n.rates()));
             let rules = own.and(above);
             if self.rules_of(g) == rules && g != group {
                 // Its descendants have theirs.
                 continue;
             }
             if self.rules.len() <= g.index() {
-                self.rules.resize(g.index() + 1, Rules::default());
+                self.rules.resize(g.index() + 1, LimitsOnPath::default());
             }
             self.rules[g.index()] = rules;
             todo.extend(cx.groups.children(g));
         }
     }
 
-    fn rules_of(&self, group: GroupId) -> Rules {
+    fn rules_of(&self, group: GroupId) -> LimitsOnPath {
         self.rules.get(group.index()).copied().unwrap_or_default()
     }
 
-    fn rates(&self, group: GroupId) -> Rates {
-        self.nodes.get(group.index()).map_or([Rate::MAX; 2], Node::rates)
+    fn rates(&self, group: GroupId) -> DirRates {
+        self.nodes.get(group.index()).map_or([Rate::MAX; 2], MaxNode::rates)
     }
 
     /// A bio held at some node of its path, or `None`.
@@ -493,14 +496,14 @@ impl IoMax {
         size: Size,
         cx: &Cx<'_>,
     ) -> Option<(u32, u32)> {
-        let (mut node, mut source) = (group.0, Queues::source(group.0, dir, Source::Own));
+        let (mut node, mut source) = (group.0, SourceQueues::source(group.0, dir, Source::Own));
         while node != ROOT {
             if self.lane(node, dir).queued > 0 || self.wait(node, dir, size) > 0 {
                 return Some((node, source));
             }
             self.charge(node, dir, size);
             self.trim(node, dir);
-            source = Queues::source(node, dir, Source::Up);
+            source = SourceQueues::source(node, dir, Source::Up);
             node = parent(node, cx);
         }
         None
@@ -511,12 +514,12 @@ impl IoMax {
 const ROOT: u32 = GroupId::ROOT.0;
 
 /// Children of a node that have queued I/O.
-struct Waiting<'a> {
+struct WaitingChildren<'a> {
     tree: &'a mut Tree,
     nodes: &'a mut Nodes<u64>,
 }
 
-impl Waiting<'_> {
+impl WaitingChildren<'_> {
     fn insert_in(&mut self, node: u32, due: u64) {
         self.tree.insert(self.nodes, node, due, ());
     }
@@ -596,7 +599,7 @@ impl Controller for IoMax {
 }
 
 impl IoMax {
-    /// What a slice allows follows from its length.
+    /// Limits of a slice, anew for its length.
     fn slice_changed(&mut self) {
         self.clock.set_slice(self.conf.slice_ms);
         let clock = self.clock;

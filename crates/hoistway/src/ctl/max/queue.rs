@@ -20,13 +20,13 @@ pub(super) struct HeldBio {
 pub(super) enum Source {
     /// Its own I/O, at itself.
     Own,
-    /// What it has passed, at its parent.
+    /// I/O that it has passed, at its parent.
     Up,
 }
 
 /// All sources.
 #[derive(Debug)]
-pub(super) struct Queues {
+pub(super) struct SourceQueues {
     /// By slot of the bio.
     held: Vec<HeldBio>,
     bios: Links,
@@ -35,10 +35,15 @@ pub(super) struct Queues {
     rings: Links,
 }
 
-impl Queues {
+impl SourceQueues {
     /// No group, no bio.
-    pub fn new() -> Queues {
-        Queues { held: Vec::new(), bios: Links::new(0), lists: Vec::new(), rings: Links::new(0) }
+    pub fn new() -> SourceQueues {
+        SourceQueues {
+            held: Vec::new(),
+            bios: Links::new(0),
+            lists: Vec::new(),
+            rings: Links::new(0),
+        }
     }
 
     /// Makes room for the sources of so many groups.

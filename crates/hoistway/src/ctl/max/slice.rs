@@ -11,7 +11,7 @@ pub(super) const IOPS_MAX: u64 = u32::MAX as u64;
 
 /// The present in ticks, and how long a slice is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct SliceClock {
     /// Length of a tick.
     tick: Nanos,
     /// Ticks per second.
@@ -30,13 +30,13 @@ pub(super) struct Clock {
     pub newer: bool,
 }
 
-impl Clock {
+impl SliceClock {
     /// Ticks of that length, slices of so many milliseconds.
-    pub fn new(tick: Nanos, slice_ms: u64) -> Clock {
+    pub fn new(tick: Nanos, slice_ms: u64) -> SliceClock {
         // A tick of 3 333 333 ns is the kernel's 300 Hz.
         let tick = Nanos(tick.0.max(1));
         let hz = ((1_000_000_000 + tick.0 / 2) / tick.0).max(1);
-        let mut clock = Clock {
+        let mut clock = SliceClock {
             tick,
             hz,
             slice: 1,
@@ -72,7 +72,7 @@ impl Clock {
         Instant::from_nanos(tick.saturating_mul(self.tick.0))
     }
 
-    /// What a rate per second allows in so many ticks, rounded down.
+    /// Amount that a rate per second allows in so many ticks, rounded down.
     pub fn allowed(&self, rate: u64, ticks: u64) -> u64 {
         match rate.checked_mul(ticks) {
             Some(product) => product / self.hz,
@@ -122,7 +122,7 @@ impl Limit {
     pub const MAX: Limit = Limit { rate: Rate::MAX, slice_bytes: u64::MAX, slice_ios: u64::MAX };
 }
 
-/// What an I/O counts for.
+/// Amounts that an I/O counts for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     /// Bytes; 512 for a discard.
@@ -134,7 +134,7 @@ pub(super) struct Size {
 /// One direction of one node: all that an I/O which passes looks at, in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-pub(super) struct Lane {
+pub(super) struct DirLane {
     /// `io.max`.
     pub limit: Limit,
     /// The slice: first and last tick.
@@ -143,7 +143,7 @@ pub(super) struct Lane {
     /// Passed in the slice.
     bytes: u64,
     ios: u64,
-    /// What a change of the limit left over, or overdrew.
+    /// Amount that a change of the limit left over, or overdrew.
     carry_bytes: i64,
     carry_ios: i64,
     /// I/Os queued here.
@@ -158,10 +158,10 @@ pub(super) struct Lane {
     pub log: alloc::vec::Vec<(u64, u64)>,
 }
 
-impl Lane {
+impl DirLane {
     /// Without a limit.
-    pub const fn new() -> Lane {
-        Lane {
+    pub const fn new() -> DirLane {
+        DirLane {
             limit: Limit::MAX,
             start: 0,
             end: 0,
@@ -179,12 +179,12 @@ impl Lane {
     }
 
     /// The slice is over.
-    pub fn used(&self, clock: &Clock) -> bool {
+    pub fn used(&self, clock: &SliceClock) -> bool {
         !(self.start <= clock.now && clock.now <= self.end)
     }
 
     /// A new slice that keeps the carries.
-    fn restart(&mut self, clock: &Clock) {
+    fn restart(&mut self, clock: &SliceClock) {
         (self.bytes, self.ios) = (0, 0);
         (self.start, self.end) = (clock.now, clock.now + clock.slice);
     }
@@ -193,7 +193,7 @@ impl Lane {
     ///
     /// Linux 6.1 adds what a change of limits has left over without a sign: what is overdrawn by more than is allowed
     /// allows all. In 6.12 (`base`) it has its sign, and an I/O waits for as long as it takes to allow one at least.
-    pub fn wait(&mut self, limit: &Limit, size: Size, clock: &Clock) -> u64 {
+    pub fn wait(&mut self, limit: &Limit, size: Size, clock: &SliceClock) -> u64 {
         if limit.rate == Rate::MAX {
             return 0;
         }
@@ -217,7 +217,7 @@ impl Lane {
         wait
     }
 
-    fn wait_for_bytes(&self, limit: &Limit, size: u64, clock: &Clock) -> u64 {
+    fn wait_for_bytes(&self, limit: &Limit, size: u64, clock: &SliceClock) -> u64 {
         let elapsed = clock.now - self.start;
         let (until, allowed) = if elapsed <= clock.slice {
             // A fresh slice grants all of it at once.
@@ -238,7 +238,7 @@ impl Lane {
         u64::try_from(ticks).unwrap_or(u64::MAX / 2).clamp(1, u64::MAX / 2) + (until - elapsed)
     }
 
-    fn wait_for_ios(&self, limit: &Limit, clock: &Clock) -> u64 {
+    fn wait_for_ios(&self, limit: &Limit, clock: &SliceClock) -> u64 {
         let elapsed = clock.now - self.start;
         let (until, allowed) = if elapsed < clock.slice {
             (clock.slice, limit.slice_ios)
@@ -270,7 +270,7 @@ impl Lane {
     }
 
     /// Forgets whole slices that have passed with what they allowed (A.6).
-    pub fn trim(&mut self, limit: &Limit, clock: &Clock) {
+    pub fn trim(&mut self, limit: &Limit, clock: &SliceClock) {
         if self.used(clock) {
             return;
         }
@@ -296,7 +296,7 @@ impl Lane {
 
     /// A child hands an I/O up. If the slice is over, a new one begins, as early as the child's: credit
     /// for the time the I/O waited below (A.8.3).
-    pub fn credit(&mut self, child_start: u64, clock: &Clock) {
+    pub fn credit(&mut self, child_start: u64, clock: &SliceClock) {
         if !self.used(clock) {
             return;
         }
@@ -308,7 +308,7 @@ impl Lane {
 
     /// The limit is about to change: what it allowed and was not used, or the other way round, carries
     /// over (A.9).
-    pub fn carry(&mut self, limit: &Limit, clock: &Clock) {
+    pub fn carry(&mut self, limit: &Limit, clock: &SliceClock) {
         if self.queued == 0 {
             return;
         }
@@ -326,7 +326,7 @@ impl Lane {
     }
 
     /// The limit has changed: a new slice that keeps the carries (A.9).
-    pub fn limit_changed(&mut self, clock: &Clock) {
+    pub fn limit_changed(&mut self, clock: &SliceClock) {
         self.restart(clock);
     }
 }

@@ -39,37 +39,37 @@ pub static ENTRY_LOW: Entry = Entry {
     build: |device| Box::new(IoMax::with_low(device)),
 };
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Conf {
+pub(super) struct MaxConf {
     pub slice_ms: u64,
     pub quantum: u32,
     pub select_quantum: u32,
     pub sleep_slices: u64,
     pub tick_timers: TickTimers,
-    /// Whose rules: 6.1 or 6.12.
+    /// The version whose rules hold: 6.1 or 6.12.
     pub base: u64,
 }
 
 /// Makes what a row says of its change true.
-pub(super) type Effect = fn(&mut IoMax);
+pub(super) type MaxEffect = fn(&mut IoMax);
 
 /// Default slice of a kernel with `io.low` on a rotational device, in ms.
 pub(super) const SLICE_ROTATIONAL: u64 = 100;
 
-const ROWS: [Setting<Conf, Effect>; 6] =
+const ROWS: [Setting<MaxConf, MaxEffect>; 6] =
     rows(100, "Length of a slice, rounded down to whole ticks of the device, at least one.");
-const ROWS_LOW: [Setting<Conf, Effect>; 6] = rows(
+const ROWS_LOW: [Setting<MaxConf, MaxEffect>; 6] = rows(
     20,
     "Length of a slice, rounded down to whole ticks of the device, at least one. On a rotational \
      device the default is 100.",
 );
-pub(super) static SETTINGS: Settings<Conf, Effect> = Settings::new("io.max", &ROWS);
-pub(super) static SETTINGS_LOW: Settings<Conf, Effect> = Settings::new("io.low", &ROWS_LOW);
+pub(super) static SETTINGS: Settings<MaxConf, MaxEffect> = Settings::new("io.max", &ROWS);
+pub(super) static SETTINGS_LOW: Settings<MaxConf, MaxEffect> = Settings::new("io.low", &ROWS_LOW);
 static TUNABLES: [Tunable; ROWS.len()] = listed(&ROWS);
 static TUNABLES_LOW: [Tunable; ROWS_LOW.len()] = listed(&ROWS_LOW);
 
-const fn rows(slice: u64, slice_doc: &'static str) -> [Setting<Conf, Effect>; 6] {
+const fn rows(slice: u64, slice_doc: &'static str) -> [Setting<MaxConf, MaxEffect>; 6] {
     [
         Tunable::new("slice", Unit::Millis, slice, (1, 1000), slice_doc)
             .field_then(|c| c.slice_ms, |c, v| c.slice_ms = v, IoMax::slice_changed),

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 
 /// When a timer fires: the tick, and its order among those of that tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(u64, u64);
+struct FireOrder(u64, u64);
 
-impl Key for Place {
-    fn before(&self, other: &Place) -> bool {
+impl Key for FireOrder {
+    fn before(&self, other: &FireOrder) -> bool {
         self < other
     }
 }
@@ -20,7 +20,7 @@ impl Key for Place {
 pub(super) struct Timers {
     pub kind: TickTimers,
     tree: Tree,
-    nodes: Nodes<Place>,
+    nodes: Nodes<FireOrder>,
     /// The tick that each is set for.
     wanted: Vec<u64>,
     settings: u64,
@@ -63,7 +63,7 @@ impl Timers {
             }
             self.tree.remove(&mut self.nodes, group);
         }
-        self.tree.insert(&mut self.nodes, group, Place(edge, order), ());
+        self.tree.insert(&mut self.nodes, group, FireOrder(edge, order), ());
     }
 
     /// The tick of the next one.

@@ -63,9 +63,9 @@ pub static ENTRY: Entry = Entry {
     build: |device| Box::new(Wbt::new(device)),
 };
 
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conf {
+struct WbtConf {
     target: Nanos,
     /// Length at step 0.
     window: Nanos,
@@ -74,9 +74,9 @@ struct Conf {
 }
 
 /// Makes what a row says of its change true.
-type Effect = fn(&mut Wbt, Instant);
+type WbtEffect = fn(&mut Wbt, Instant);
 
-const ROWS: &[Setting<Conf, Effect>] = &[
+const ROWS: &[Setting<WbtConf, WbtEffect>] = &[
     Tunable::new(
         "target",
         Unit::Micros,
@@ -108,7 +108,7 @@ const ROWS: &[Setting<Conf, Effect>] = &[
     )
     .field(|c| c.depth.into(), |c, v| c.depth = v as u32),
 ];
-static SETTINGS: Settings<Conf, Effect> = Settings::new("wbt", ROWS);
+static SETTINGS: Settings<WbtConf, WbtEffect> = Settings::new("wbt", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// Default target of a rotational device.
@@ -127,31 +127,31 @@ const WRITES_MIN: u64 = 3;
 
 /// Which counter an I/O counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum WriteKind {
     Background,
     Reclaim,
     Discard,
 }
 
-const CLASSES: [Class; 3] = [Class::Background, Class::Reclaim, Class::Discard];
+const CLASSES: [WriteKind; 3] = [WriteKind::Background, WriteKind::Reclaim, WriteKind::Discard];
 
 /// One counter and who waits for it.
 #[derive(Debug, Default)]
-struct Lane {
+struct WriteLane {
     inflight: u32,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<HeldWrite>,
     /// Those at the head may try.
     woken: bool,
 }
 
 /// A held bio, and what its limit depends on.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct HeldWrite {
     bio: BioId,
     urgency: Urgency,
 }
 
-/// What the limit of a submission depends on beside the present.
+/// Facts that the limit of a submission depends on beside the present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Urgency {
     /// Somebody waits for it.
@@ -169,7 +169,7 @@ struct Depths {
     background: u32,
 }
 
-/// What a window says.
+/// Evidence of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
     Exceeded,
@@ -181,16 +181,16 @@ enum Sign {
 /// State of one device.
 #[derive(Debug)]
 pub struct Wbt {
-    conf: Conf,
+    conf: WbtConf,
 
     device_depth: u32,
     write_cache: bool,
     step: i32,
     at_maximum: bool,
     depths: Depths,
-    lanes: [Lane; 3],
+    lanes: [WriteLane; 3],
     /// By bio slot: the counter it counts in.
-    counted: Vec<Option<Class>>,
+    counted: Vec<Option<WriteKind>>,
 
     /// The watched read, and when it was issued.
     watched: Option<(ReqId, Instant)>,
@@ -222,9 +222,9 @@ impl Wbt {
             step: 0,
             at_maximum: false,
             depths: Depths::default(),
-            lanes: core::array::from_fn(|_| Lane {
+            lanes: core::array::from_fn(|_| WriteLane {
                 waiting: VecDeque::with_capacity(64),
-                ..Lane::default()
+                ..WriteLane::default()
             }),
             counted: Vec::new(),
             watched: None,
@@ -265,14 +265,14 @@ impl Wbt {
     ///
     /// The full depth where somebody waits for the write itself: a sync, memory to be freed, a task asleep
     /// on the dirty limit. A quarter while reads are about, half otherwise.
-    fn limit(&self, now: Instant, class: Class, urgency: Urgency) -> u32 {
+    fn limit(&self, now: Instant, class: WriteKind, urgency: Urgency) -> u32 {
         let read_is_recent = || self.last_read.is_some_and(|at| now.since(at) < READ_RECENT);
         if self.off() {
             u32::MAX
-        } else if class == Class::Discard {
+        } else if class == WriteKind::Discard {
             self.depths.background
         } else if urgency == Urgency::High
-            || class == Class::Reclaim
+            || class == WriteKind::Reclaim
             || self.dirty_sleep_is_recent(now)
         {
             self.depths.max
@@ -284,7 +284,7 @@ impl Wbt {
     }
 
     /// Counts a bio that passes.
-    fn count(&mut self, bio: BioId, class: Class) {
+    fn count(&mut self, bio: BioId, class: WriteKind) {
         let slot = bio.0.slot as usize;
         if self.counted.len() <= slot {
             // The table of bios grows by doubling, and so does this.
@@ -295,9 +295,9 @@ impl Wbt {
     }
 
     /// A counted I/O is over: wakes those who wait for its counter if that is worth it.
-    fn done(&mut self, now: Instant, class: Class) {
+    fn done(&mut self, now: Instant, class: WriteKind) {
         let limit = match class {
-            Class::Discard => self.depths.background,
+            WriteKind::Discard => self.depths.background,
             // Nobody waits for the writes, and the cache has to be written out some time: let it drain.
             _ if self.write_cache && !self.dirty_sleep_is_recent(now) => 0,
             _ => self.depths.normal,
@@ -322,7 +322,7 @@ impl Wbt {
         self.lanes.iter().map(|l| l.inflight).sum()
     }
 
-    /// What the window that ends says.
+    /// Evidence of the window that ends.
     ///
     /// The *smallest* latency of the window, as in CoDel: it exceeds the target only if there is a standing
     /// queue, while a mean also rises with a burst.
@@ -413,14 +413,14 @@ fn max_depth(device: u32, usual: u32, step: i32) -> (u32, bool) {
 }
 
 /// The counter of an I/O; `None`: it is not limited.
-fn class(io: &Io) -> Option<Class> {
+fn class(io: &Io) -> Option<WriteKind> {
     let direct = io.flags.any(Flags::SYNC) && io.flags.any(Flags::IDLE);
     match io.op {
-        Op::Discard => Some(Class::Discard),
+        Op::Discard => Some(WriteKind::Discard),
         // Deviation: Linux asks whether the memory reclaimer itself submits; that it writes to swap is
         // what an I/O tells.
-        Op::Write if !direct && io.flags.any(Flags::SWAP) => Some(Class::Reclaim),
-        Op::Write if !direct => Some(Class::Background),
+        Op::Write if !direct && io.flags.any(Flags::SWAP) => Some(WriteKind::Reclaim),
+        Op::Write if !direct => Some(WriteKind::Background),
         _ => None,
     }
 }
@@ -456,7 +456,7 @@ impl Controller for Wbt {
             self.count(bio, class);
             return Verdict::Pass;
         }
-        lane.waiting.push_back(Waiting { bio, urgency });
+        lane.waiting.push_back(HeldWrite { bio, urgency });
         self.held += 1;
         Verdict::Hold
     }
@@ -466,7 +466,7 @@ impl Controller for Wbt {
             if !self.lanes[class as usize].woken {
                 continue;
             }
-            if let Some(&Waiting { bio, urgency }) = self.lanes[class as usize].waiting.front()
+            if let Some(&HeldWrite { bio, urgency }) = self.lanes[class as usize].waiting.front()
                 && self.lanes[class as usize].inflight < self.limit(now, class, urgency)
             {
                 self.lanes[class as usize].waiting.pop_front();
@@ -481,7 +481,7 @@ impl Controller for Wbt {
 
     fn drain(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<BioId> {
         CLASSES.into_iter().find_map(|class| {
-            let Waiting { bio, .. } = self.lanes[class as usize].waiting.pop_front()?;
+            let HeldWrite { bio, .. } = self.lanes[class as usize].waiting.pop_front()?;
             self.count(bio, class);
             Some(bio)
         })

@@ -31,7 +31,7 @@
 mod model;
 mod tunables;
 
-use self::model::{KINDS, Models, Shrink};
+use self::model::{KINDS, Models, ServiceSample, Shrink};
 use self::tunables::{SETTINGS, TUNABLES};
 use super::{At, Dispatch, Entry, Merged, Open, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
@@ -99,9 +99,9 @@ const WEIGHTS: [i64; 40] = [
 ];
 /// Priority of the tree of writes, as an index into the weights: 0.
 const WRITE_PRIORITY: u64 = 20;
-/// What is set.
+/// Settings in force.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conf {
+struct AdiosConf {
     window_ns: u64,
     refill_percent: u64,
     latency_limit_ns: u64,
@@ -119,7 +119,7 @@ struct Conf {
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum AdiosPlace {
     /// Not here: not inserted yet, or handed out.
     Nowhere,
     HeadFifo,
@@ -134,12 +134,12 @@ enum Place {
     Released,
 }
 
-/// What is known of the request in one slot. Size and prediction are those of its insertion (Q10).
+/// Facts about the request in one slot. Size and prediction are those of its insertion (Q10).
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct AdiosSlot {
     id: ReqId,
     kind: u8,
-    place: Place,
+    place: AdiosPlace,
     /// It was inserted, so it has a share of what is in flight.
     managed: bool,
     bytes: u64,
@@ -188,9 +188,9 @@ impl InFlight {
     }
 }
 
-/// What happened, for reports.
+/// Counts for reports.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counters {
+struct AdiosCounters {
     batches: u64,
     stopped_by_limit: u64,
     stopped_by_window: u64,
@@ -201,7 +201,7 @@ struct Counters {
     largest_of: [u64; KINDS],
 }
 
-impl Counters {
+impl AdiosCounters {
     fn forget_largest(&mut self) {
         (self.largest, self.largest_of) = (0, [0; KINDS]);
     }
@@ -210,10 +210,10 @@ impl Counters {
 /// The scheduler.
 #[derive(Debug)]
 pub struct Adios {
-    conf: Conf,
+    conf: AdiosConf,
     rotational: bool,
     tick: Nanos,
-    slots: Vec<Slot>,
+    slots: Vec<AdiosSlot>,
     links: Links,
     nodes: Nodes<u64>,
     trees: [Tree; 2],
@@ -222,7 +222,7 @@ pub struct Adios {
     held: List,
     /// Something is held back behind a barrier.
     holding: bool,
-    /// What was held back is being inserted again, up to the next barrier.
+    /// Requests that were held back are being inserted again, up to the next barrier.
     releasing: bool,
     pages: [Page; 2],
     page: usize,
@@ -243,16 +243,16 @@ pub struct Adios {
     down: bool,
     /// For sorting a batch: sector, place, slot.
     scratch: Vec<(u64, u32, u32)>,
-    counters: Counters,
+    counters: AdiosCounters,
 }
 
 impl Adios {
     /// An empty scheduler that has learned nothing.
     pub fn new(setup: &Setup<'_>) -> Adios {
-        let vacant = Slot {
+        let vacant = AdiosSlot {
             id: ReqId(Handle { slot: NIL, generation: 0 }),
             kind: 0,
-            place: Place::Nowhere,
+            place: AdiosPlace::Nowhere,
             managed: false,
             bytes: 0,
             predicted: 0,
@@ -260,7 +260,7 @@ impl Adios {
         };
         let tick = Nanos(setup.device.tick.0.max(1));
         let mut adios = Adios {
-            conf: Conf::default(),
+            conf: AdiosConf::default(),
             rotational: setup.device.rotational,
             tick,
             slots: vec![vacant; setup.requests],
@@ -284,7 +284,7 @@ impl Adios {
             head: 0,
             down: false,
             scratch: Vec::with_capacity(setup.requests),
-            counters: Counters::default(),
+            counters: AdiosCounters::default(),
         };
         SETTINGS.apply_defaults(&mut adios);
         // There is no knob for the rest.
@@ -314,7 +314,7 @@ impl Adios {
         now.as_nanos() / self.tick.0
     }
 
-    fn slot(&mut self, id: ReqId) -> &mut Slot {
+    fn slot(&mut self, id: ReqId) -> &mut AdiosSlot {
         &mut self.slots[id.index()]
     }
 
@@ -342,15 +342,15 @@ impl Adios {
             slot.deadline = began.wrapping_add(target[kind]).wrapping_add(predicted);
         }
         let tree = usize::from(kind != READ);
-        slot.place = Place::Tree(tree as u8);
+        slot.place = AdiosPlace::Tree(tree as u8);
         self.trees[tree].insert(&mut self.nodes, id.slot(), slot.deadline & !GRAIN, ());
     }
 
     /// Takes a request out of its tree, if it is in one.
     fn leave_tree(&mut self, id: ReqId) -> bool {
-        let Place::Tree(tree) = self.slots[id.index()].place else { return false };
+        let AdiosPlace::Tree(tree) = self.slots[id.index()].place else { return false };
         self.trees[usize::from(tree)].remove(&mut self.nodes, id.slot());
-        self.slot(id).place = Place::Nowhere;
+        self.slot(id).place = AdiosPlace::Nowhere;
         true
     }
 
@@ -416,7 +416,7 @@ impl Adios {
         while let Some((tree, charged)) = self.choose() {
             let want = usize::from(self.bias < 0);
             let id = self.slots[self.trees[tree].first() as usize].id;
-            let Slot { kind, predicted, deadline, .. } = self.slots[id.index()];
+            let AdiosSlot { kind, predicted, deadline, .. } = self.slots[id.index()];
             let kind = usize::from(kind);
             if n > 0
                 && self.is_full(into, kind, ahead.saturating_add(sum).saturating_add(predicted))
@@ -437,7 +437,7 @@ impl Adios {
             let page = &mut self.pages[into];
             page.queues[queue].push_back(&mut self.links, id.slot());
             page.counts[kind] += 1;
-            self.slots[id.index()].place = Place::Page(into as u8, queue as u8);
+            self.slots[id.index()].place = AdiosPlace::Page(into as u8, queue as u8);
             sum = sum.wrapping_add(predicted);
             n += 1;
         }
@@ -512,7 +512,7 @@ impl Adios {
         let slot = self.held.pop_front(&mut self.links);
         let slot = slot.expect("a barrier holds at least itself back");
         let entry = &mut self.slots[slot as usize];
-        entry.place = Place::PlainFifo;
+        entry.place = AdiosPlace::PlainFifo;
         self.in_flight.add(1, entry.predicted);
         self.plain_fifo.push_back(&mut self.links, slot);
         self.releasing = true;
@@ -532,14 +532,14 @@ impl Adios {
 
     /// Something is handed out.
     fn leaves(&mut self, id: ReqId, cx: &Cx<'_>) {
-        self.slot(id).place = Place::Nowhere;
+        self.slot(id).place = AdiosPlace::Nowhere;
         if self.rotational {
             self.head = cx.requests[id].end().0;
         }
     }
 
-    /// What a completion teaches (5.9, steps 2 to 6).
-    fn observe(&mut self, now: Instant, r: &Request, slot: Slot, busy: bool) {
+    /// Lessons of a completion (5.9, steps 2 to 6).
+    fn observe(&mut self, now: Instant, r: &Request, slot: AdiosSlot, busy: bool) {
         let kind = usize::from(slot.kind);
         if kind == OTHER {
             if self.rotational {
@@ -572,8 +572,9 @@ impl Adios {
         }
         let (tick, shrink) = (self.ticks(now), self.conf.shrink);
         let wraps = !self.conf.newer;
-        let predicted = slot.predicted;
-        self.models.learn(kind, slot.bytes, latency, predicted, weight, wraps, tick, &shrink);
+        let sample =
+            ServiceSample { bytes: slot.bytes, latency, predicted: slot.predicted, weight };
+        self.models.learn(kind, sample, wraps, tick, &shrink);
         let at = now + PERIOD;
         self.update_at = Some(self.update_at.map_or(at, |armed| armed.min(at)));
     }
@@ -584,7 +585,7 @@ impl Adios {
         self.models.load(kind, base, slope, tick);
     }
 
-    /// What was written stands in the model already; as a load it begins anew from there.
+    /// Values written stand in the model already; as a load it begins anew from there.
     fn load_as_it_stands(&mut self, now: Instant, kind: usize) {
         let (base, slope) = (self.models.of[kind].base, self.models.of[kind].slope);
         self.load(now, kind, base, slope);
@@ -597,18 +598,18 @@ impl Scheduler for Adios {
         let slot = self.slot(id);
         slot.id = id;
         slot.managed = false;
-        slot.place = Place::Nowhere;
+        slot.place = AdiosPlace::Nowhere;
     }
 
     fn open(&self, id: ReqId, cx: &Cx<'_>) -> Open {
-        let released = self.slots[id.index()].place == Place::Released;
+        let released = self.slots[id.index()].place == AdiosPlace::Released;
         let to_a_tree = self.learned && !self.holding && !self.is_barrier(cx.requests[id].op);
         if released || to_a_tree { Open::Full } else { Open::Closed }
     }
 
     fn insert(&mut self, _now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let r = &cx.requests[id];
-        if self.slots[id.index()].place == Place::Released {
+        if self.slots[id.index()].place == AdiosPlace::Released {
             self.enter_tree(id, r);
             return Run::Usual;
         }
@@ -624,14 +625,14 @@ impl Scheduler for Adios {
             predicted = predicted.min(self.conf.latency_limit_ns);
         }
         let op = r.op;
-        let place = Place::Nowhere;
+        let place = AdiosPlace::Nowhere;
         let slot =
-            Slot { id, kind: kind as u8, place, managed: true, bytes, predicted, deadline: 0 };
+            AdiosSlot { id, kind: kind as u8, place, managed: true, bytes, predicted, deadline: 0 };
         self.slots[id.index()] = slot;
         if !self.learned || at == At::Head {
             let (fifo, place) = match at {
-                At::Head => (&mut self.head_fifo, Place::HeadFifo),
-                At::Tail => (&mut self.plain_fifo, Place::PlainFifo),
+                At::Head => (&mut self.head_fifo, AdiosPlace::HeadFifo),
+                At::Tail => (&mut self.plain_fifo, AdiosPlace::PlainFifo),
             };
             fifo.push_back(&mut self.links, id.slot());
             self.slot(id).place = place;
@@ -642,7 +643,7 @@ impl Scheduler for Adios {
         }
         self.holding |= self.is_barrier(op);
         if self.holding {
-            self.slot(id).place = Place::Held;
+            self.slot(id).place = AdiosPlace::Held;
             self.held.push_back(&mut self.links, id.slot());
             return Run::Usual;
         }
@@ -674,7 +675,7 @@ impl Scheduler for Adios {
         let slot = self.next_released(cx)?;
         self.held.remove(&mut self.links, slot);
         let entry = &mut self.slots[slot as usize];
-        entry.place = Place::Released;
+        entry.place = AdiosPlace::Released;
         Some(entry.id)
     }
 
@@ -691,7 +692,7 @@ impl Scheduler for Adios {
     }
 
     fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
-        !self.holding && matches!(self.slots[into.index()].place, Place::Tree(_))
+        !self.holding && matches!(self.slots[into.index()].place, AdiosPlace::Tree(_))
     }
 
     fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {

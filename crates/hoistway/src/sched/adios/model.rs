@@ -117,9 +117,20 @@ pub(super) struct Shrink {
     pub resist: u64,
 }
 
+/// How long a request took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServiceSample {
+    pub bytes: u64,
+    /// ns, and what had been predicted at its insertion; 0: nothing.
+    pub latency: u64,
+    pub predicted: u64,
+    /// It counts so many times.
+    pub weight: u64,
+}
+
 /// The model of one kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Model {
+pub(super) struct LatencyModel {
     /// Latency of a page or less, ns; 0: not known.
     pub base: u64,
     /// ns per KiB beyond that; 0: not known.
@@ -133,7 +144,7 @@ pub(super) struct Model {
     own: Samples,
 }
 
-impl Model {
+impl LatencyModel {
     /// The latency expected of `bytes`.
     pub fn predict(&self, bytes: u64) -> u64 {
         let more = bytes.saturating_sub(SMALL).div_ceil(1024);
@@ -141,7 +152,8 @@ impl Model {
     }
 
     /// Sorts a sample in; true if an update is due at once, for nothing was known.
-    fn add(&mut self, bytes: u64, latency: u64, predicted: u64, weight: u64, wraps: bool) -> bool {
+    fn add(&mut self, sample: ServiceSample, wraps: bool) -> bool {
+        let ServiceSample { bytes, latency, predicted, weight } = sample;
         let weighted = latency.wrapping_mul(weight);
         if bytes <= SMALL {
             let b = &mut self.own.small.0[bucket(latency, self.base.max(1), wraps)];
@@ -194,7 +206,7 @@ impl Model {
 /// The models of all kinds, and the pool that they share.
 #[derive(Clone, Debug)]
 pub(super) struct Models {
-    pub of: [Model; KINDS],
+    pub of: [LatencyModel; KINDS],
     pool: Samples,
     /// Ticks after which an update is due.
     stale: u64,
@@ -203,25 +215,21 @@ pub(super) struct Models {
 impl Models {
     /// Nothing is known at that tick.
     pub fn new(tick: u64, tick_length: Nanos) -> Models {
-        let model = Model { updated: tick, ..Model::default() };
+        let model = LatencyModel { updated: tick, ..LatencyModel::default() };
         let stale = STALE.0.div_ceil(tick_length.0.max(1));
         Models { of: core::array::from_fn(|_| model.clone()), pool: Samples::default(), stale }
     }
 
-    /// A completion: `bytes` took `latency`. Far buckets wrap around as in 3.1.9 if `wraps`.
-    #[expect(clippy::too_many_arguments, reason = "a sample and how it is to be counted")]
+    /// A completion. Far buckets wrap around as in 3.1.9 if `wraps`.
     pub fn learn(
         &mut self,
         kind: usize,
-        bytes: u64,
-        latency: u64,
-        predicted: u64,
-        weight: u64,
+        sample: ServiceSample,
         wraps: bool,
         tick: u64,
         shrink: &Shrink,
     ) {
-        if self.of[kind].add(bytes, latency, predicted, weight, wraps) {
+        if self.of[kind].add(sample, wraps) {
             self.update(kind, tick, shrink);
         }
     }
@@ -258,7 +266,7 @@ impl Models {
         let small = (base, 1);
         let large = (slope, 1024);
         let own = Samples::default();
-        self.of[kind] = Model { base, slope, small, large, updated: tick, own };
+        self.of[kind] = LatencyModel { base, slope, small, large, updated: tick, own };
     }
 
     /// Forgets the samples that no update has processed.
@@ -342,7 +350,8 @@ mod tests {
     ///
     #[test]
     fn means_forget_when_they_have_seen_enough() {
-        let mut m = Model { small: (1_000_000_000_000, 5_000_000), ..Model::default() };
+        let mut m =
+            LatencyModel { small: (1_000_000_000_000, 5_000_000), ..LatencyModel::default() };
         assert!(m.learn_small(Bucket { weight: 99, latency: 9900, bytes: 0 }, &SHRINK));
         assert_eq!(m.small, (750_000_009_900, 3_750_099));
     }
@@ -350,9 +359,13 @@ mod tests {
     ///
     #[test]
     fn predictions_grow_with_each_kib_beyond_a_page() {
-        let m = Model { base: 100_000, slope: 1000, ..Model::default() };
+        let m = LatencyModel { base: 100_000, slope: 1000, ..LatencyModel::default() };
         let sizes = [4096, 4608, 8192, 131_072, 0];
         assert_eq!(sizes.map(|b| m.predict(b)), [100_000, 101_000, 104_000, 224_000, 100_000]);
+    }
+
+    fn small(latency: u64, predicted: u64) -> ServiceSample {
+        ServiceSample { bytes: 4096, latency, predicted, weight: 1 }
     }
 
     /// after a load of zeros the zero counts as a sample.
@@ -360,7 +373,7 @@ mod tests {
     fn the_first_sample_after_a_reset_counts_half() {
         let mut all = Models::new(1, Nanos::ms(1));
         all.load(0, 0, 0, 2);
-        all.learn(0, 4096, 1_000_000, 0, 1, true, 3, &SHRINK);
+        all.learn(0, small(1_000_000, 0), true, 3, &SHRINK);
         assert_eq!((all.of[0].base, all.of[0].small), (500_000, (1_000_000, 2)));
     }
 
@@ -368,10 +381,10 @@ mod tests {
     #[test]
     fn kinds_learn_from_the_common_pool() {
         let mut all = Models::new(0, Nanos::ms(1));
-        all.learn(0, 4096, 2_000_000, 0, 1, true, 3, &SHRINK);
+        all.learn(0, small(2_000_000, 0), true, 3, &SHRINK);
         assert_eq!(all.of[0].base, 2_000_000);
-        all.learn(0, 4096, 1_000_000, 2_000_000, 1, true, 5, &SHRINK);
-        all.learn(0, 4096, 2_000_000, 2_000_000, 1, true, 7, &SHRINK);
+        all.learn(0, small(1_000_000, 2_000_000), true, 5, &SHRINK);
+        all.learn(0, small(2_000_000, 2_000_000), true, 7, &SHRINK);
         for kind in 0..KINDS {
             all.update(kind, 103, &SHRINK);
         }

@@ -33,9 +33,9 @@ const TARGET: &str = "Added to the start of a request that does not carry the SY
 const LIMIT: &str = "Most requests of this kind in one batch.";
 
 /// Makes what a row says of its change true.
-type Effect = fn(&mut Adios, Instant);
+type AdiosEffect = fn(&mut Adios, Instant);
 
-const ROWS: &[Setting<Adios, Effect>] = &[
+const ROWS: &[Setting<Adios, AdiosEffect>] = &[
     ns(
         "global_latency_window",
         0,
@@ -187,5 +187,5 @@ const ROWS: &[Setting<Adios, Effect>] = &[
     .on_change(OnChange::LaterRequests)
     .field(|a| a.conf.newer.into(), |a, v| a.conf.newer = v == 1),
 ];
-pub(super) static SETTINGS: Settings<Adios, Effect> = Settings::new("adios", ROWS);
+pub(super) static SETTINGS: Settings<Adios, AdiosEffect> = Settings::new("adios", ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);

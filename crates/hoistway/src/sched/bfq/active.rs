@@ -41,8 +41,8 @@ const LATER: u32 = 1 << 31;
 
 /// One that waits.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    /// What its heap is ordered by.
+struct WaitingEntity {
+    /// Key of its heap.
     key: VTime,
     /// The other one of start and finish.
     other: VTime,
@@ -51,17 +51,17 @@ struct Waiting {
     who: EntityNo,
 }
 
-impl Waiting {
+impl WaitingEntity {
     /// For the other heap.
-    fn turned(self) -> Waiting {
-        Waiting { key: self.other, other: self.key, ..self }
+    fn turned(self) -> WaitingEntity {
+        WaitingEntity { key: self.other, other: self.key, ..self }
     }
 
     /// By key, of equal ones by turn: a difference of twice the width, since whether keys are equal is hard
     /// to guess where budgets are.
     #[inline]
-    fn sooner(&self, than: &Waiting) -> bool {
-        let word = |w: &Waiting| u128::from(w.key.0) << 64 | u128::from(w.turn);
+    fn sooner(&self, than: &WaitingEntity) -> bool {
+        let word = |w: &WaitingEntity| u128::from(w.key.0) << 64 | u128::from(w.turn);
         (word(self).wrapping_sub(word(than)) as i128) < 0
     }
 }
@@ -94,11 +94,11 @@ impl Places {
 
 /// A heap by finish, or by start and of equal ones by finish.
 #[derive(Clone, Debug, Default)]
-struct Heap<const BY_START: bool>(Vec<Waiting>);
+struct Heap<const BY_START: bool>(Vec<WaitingEntity>);
 
 impl<const BY_START: bool> Heap<BY_START> {
     #[inline]
-    fn before(a: &Waiting, b: &Waiting) -> bool {
+    fn before(a: &WaitingEntity, b: &WaitingEntity) -> bool {
         if BY_START && a.key == b.key && a.other != b.other {
             return b.other.after(a.other);
         }
@@ -106,20 +106,20 @@ impl<const BY_START: bool> Heap<BY_START> {
     }
 
     #[inline]
-    fn put(&mut self, places: &mut Places, at: usize, one: Waiting) {
+    fn put(&mut self, places: &mut Places, at: usize, one: WaitingEntity) {
         places.of[one.who] = at as u32 | if BY_START { LATER } else { 0 };
         self.0[at] = one;
     }
 
     #[inline]
-    fn push(&mut self, places: &mut Places, one: Waiting) {
+    fn push(&mut self, places: &mut Places, one: WaitingEntity) {
         self.0.push(one);
         self.rise(places, self.0.len() - 1, one);
     }
 
     /// Takes out what is at that place. The place sinks to the bottom along the least children, and the last
     /// one, which was at the bottom and mostly belongs there, rises from it.
-    fn remove(&mut self, places: &mut Places, mut at: usize) -> Waiting {
+    fn remove(&mut self, places: &mut Places, mut at: usize) -> WaitingEntity {
         let gone = self.0[at];
         let last = self.0.pop().unwrap_or(gone);
         if at < self.0.len() {
@@ -151,7 +151,7 @@ impl<const BY_START: bool> Heap<BY_START> {
 
     /// Puts `one` at the vacant place `at` or above.
     #[inline]
-    fn rise(&mut self, places: &mut Places, mut at: usize, one: Waiting) {
+    fn rise(&mut self, places: &mut Places, mut at: usize, one: WaitingEntity) {
         while at > 0 {
             let parent = (at - 1) / ARITY;
             let above = self.0[parent];
@@ -217,7 +217,7 @@ impl ActiveSet {
         }
         let turn = places.turn;
         places.turn += 1;
-        let one = Waiting { key: start, other: finish, turn, who };
+        let one = WaitingEntity { key: start, other: finish, turn, who };
         if start.after(v) {
             self.later.push(places, one);
         } else {
@@ -301,10 +301,10 @@ impl ActiveSet {
 
     /// The heaps become a tree of the reference: one as if all had come just now, in their order.
     fn plant(&mut self, places: &mut Places) {
-        let later = self.later.0.drain(..).map(Waiting::turned);
-        let mut all: Vec<Waiting> = self.eligible.0.drain(..).chain(later).collect();
+        let later = self.later.0.drain(..).map(WaitingEntity::turned);
+        let mut all: Vec<WaitingEntity> = self.eligible.0.drain(..).chain(later).collect();
         all.sort_unstable_by_key(|one| one.turn);
-        for Waiting { key: finish, other: start, who, .. } in all {
+        for WaitingEntity { key: finish, other: start, who, .. } in all {
             self.tree.insert(&mut places.shape, who.0, finish, MinStart(start));
         }
     }

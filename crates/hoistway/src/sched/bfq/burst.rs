@@ -5,7 +5,7 @@
 //! apart. The risk is a service that starts at the same moment and pushes an application over the limit.
 
 use super::ids::{Id, NodeNo, QueueNo};
-use super::queue::Queues;
+use super::queue::BfqQueues;
 use crate::list::{Links, List};
 use crate::unit::{Instant, Nanos};
 
@@ -75,7 +75,7 @@ impl Burst {
 
     /// A request of a queue that was just created. The burst is of one parent, so that unrelated births do not add up;
     /// and with others busy one does not begin, since to protect them matters more than throughput.
-    pub fn birth(&mut self, q: QueueNo, b: Birth, tn: Instant, queues: &mut Queues) {
+    pub fn birth(&mut self, q: QueueNo, b: Birth, tn: Instant, queues: &mut BfqQueues) {
         let over = self.last_birth.is_none_or(|at| at + b.interval < tn);
         self.last_birth = Some(tn);
         if over || b.parent != self.parent {
@@ -113,7 +113,7 @@ pub(super) const AFTER_SPLIT: Nanos = Nanos::ms(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::bfq::queue::{Queue, Wanted};
+    use crate::sched::bfq::queue::{BfqQueue, Wanted};
     use alloc::vec::Vec;
 
     const B: Birth =
@@ -125,10 +125,10 @@ mod tests {
 
     /// Births at these times; the queues that are in a large burst afterwards.
     fn births(at: &[(u64, Birth)]) -> (Burst, Vec<bool>) {
-        let (mut burst, mut queues) = (Burst::new(), Queues::new());
+        let (mut burst, mut queues) = (Burst::new(), BfqQueues::new());
         for n in 0..at.len() as u32 {
             let wanted = Wanted { sync: true, actuator: 0 };
-            queues.add(QueueNo(n), Queue::new(wanted, 1, (ms(0), ms(0)), false));
+            queues.add(QueueNo(n), BfqQueue::new(wanted, 1, (ms(0), ms(0)), false));
         }
         burst.grow(at.len());
         for (n, &(at, b)) in (0..).zip(at) {

@@ -5,7 +5,7 @@ use super::Bfq;
 use super::ids::{Id, NodeNo, QueueNo};
 use super::queue::coop::Saved;
 use super::queue::past::Past;
-use super::queue::{Queue, Wanted};
+use super::queue::{BfqQueue, Wanted};
 use super::stats::Tally;
 use super::tunables::Base;
 use super::wf2q::{BE, IDLE, ROOT, RT, ServiceClass};
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 /// An issuer context: a process, thread, client or tenant (1.2).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ctx {
+pub(super) struct BfqCtx {
     /// Its requests that exist.
     pub in_pool: u32,
     /// Has exited.
@@ -28,7 +28,7 @@ pub(super) struct Ctx {
     pub node: NodeNo,
 }
 
-/// What a context has per actuator.
+/// A context's queues for one actuator.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     /// Its queue for sync requests, none if it has none.
@@ -84,7 +84,7 @@ fn class_level(prio: IoPrio) -> (ServiceClass, u8) {
 
 /// Where a new queue belongs.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueuePlace {
     node: NodeNo,
     sync: bool,
     class: ServiceClass,
@@ -92,7 +92,7 @@ struct Place {
     actuator: u8,
 }
 
-/// Who asks for a queue, and which.
+/// The context that asks for a queue, and which queue it asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub proc: ProcId,
@@ -105,7 +105,7 @@ pub(super) struct Ask {
 #[derive(Debug)]
 pub(super) struct Contexts {
     /// By process.
-    pub procs: Vec<Ctx>,
+    pub procs: Vec<BfqCtx>,
     /// By process and actuator.
     pub pairs: Vec<Pair>,
     /// How many are told apart.
@@ -135,7 +135,7 @@ impl Contexts {
     #[cold]
     fn grow(&mut self, proc: ProcId) {
         while self.procs.len() <= proc.index() {
-            self.procs.push(Ctx {
+            self.procs.push(BfqCtx {
                 in_pool: 0,
                 gone: false,
                 prio: IoPrio::NONE,
@@ -207,7 +207,7 @@ impl Bfq {
         let ctx = &self.ctxs.procs[ask.proc.index()];
         let (class, level) = class_level(ctx.effective);
         let actuator = ask.actuator;
-        let wanted = Place { node: ctx.node, sync: true, class, level, actuator };
+        let wanted = QueuePlace { node: ctx.node, sync: true, class, level, actuator };
         let q = self.create(now, wanted);
         self.queues[q].life.users = 1;
         self.queues[q].life.owner = ask.proc;
@@ -232,7 +232,7 @@ impl Bfq {
         if found.is_some() {
             return found;
         }
-        let q = self.create(now, Place { node, sync: false, class, level, actuator });
+        let q = self.create(now, QueuePlace { node, sync: false, class, level, actuator });
         // The table counts as a user: the queue stays although nobody issues anything (1.3).
         self.queues[q].life.users = 1;
         self.groups[node].async_queues[table][place] = q;
@@ -353,10 +353,11 @@ impl Bfq {
         (8 - u32::from(level)) * self.rules.level_weight
     }
 
-    fn create(&mut self, now: Instant, place: Place) -> QueueNo {
+    fn create(&mut self, now: Instant, place: QueuePlace) -> QueueNo {
         let max_budget = 2 * self.budgets.largest() / 3;
         let wanted = Wanted { sync: place.sync, actuator: place.actuator };
-        let mut queue = Queue::new(wanted, max_budget, (now, self.tn), self.conf.first_think_long);
+        let mut queue =
+            BfqQueue::new(wanted, max_budget, (now, self.tn), self.conf.first_think_long);
         if self.conf.base.has_rules_of_6_12() {
             // Q25: its first request does not begin a period of learning anew, and so ends nobody's measurement.
             queue.inject.lowered = Past::at(self.tn);

@@ -4,12 +4,12 @@
 use super::Bfq;
 use super::ids::{Id, QueueNo, RqNo};
 use super::pool::ACTUATORS;
-use super::queue::Queue;
-use super::queue::inject::{Rules, Sample};
+use super::queue::BfqQueue;
+use super::queue::inject::{InjectRules, Sample};
 use super::queue::past::Past;
 use super::queue::raise::NOT_RAISED;
 use super::rate::Dispatched;
-use super::requests::Place;
+use super::requests::RqPlace;
 use super::slot::Reason;
 use super::wf2q::IDLE;
 use crate::env::Cx;
@@ -53,7 +53,7 @@ impl Load {
 
     /// A request of the queue goes to the device.
     #[inline]
-    pub fn issued(&mut self, queue: &mut Queue) {
+    pub fn issued(&mut self, queue: &mut BfqQueue) {
         queue.rqs.inflight += 1;
         self.by_actuator[usize::from(queue.actuator)] += 1;
         self.inflight += 1;
@@ -61,7 +61,7 @@ impl Load {
 
     /// And comes back.
     #[inline]
-    pub fn completed(&mut self, queue: &mut Queue) {
+    pub fn completed(&mut self, queue: &mut BfqQueue) {
         queue.rqs.inflight -= 1;
         self.by_actuator[usize::from(queue.actuator)] -= 1;
         self.inflight -= 1;
@@ -108,7 +108,7 @@ impl Bfq {
 
     pub(super) fn issue_listed(&mut self, slot: RqNo, cx: &Cx<'_>) -> ReqId {
         let rq = &mut self.rqs[slot];
-        rq.place = Place::Issued;
+        rq.place = RqPlace::Issued;
         if rq.queue.is_some() {
             self.load.issued(&mut self.queues[rq.queue]);
         }
@@ -145,7 +145,7 @@ impl Bfq {
             t.sectors += seen.len;
         });
         self.remove_request(now, slot);
-        self.rqs[slot].place = Place::Issued;
+        self.rqs[slot].place = RqPlace::Issued;
         if serving {
             self.update_raising(now, q, cx);
             // One request per chance: enough that an idle-class process which holds a lock goes on.
@@ -204,7 +204,7 @@ impl Bfq {
     #[inline]
     pub(super) fn completed(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
         let rq = &self.rqs[slot];
-        assert_eq!(rq.place, Place::Issued, "only an issued request completes");
+        assert_eq!(rq.place, RqPlace::Issued, "only an issued request completes");
         let q = rq.queue;
         if q.is_some() {
             if slot == self.measure.waited {
@@ -223,7 +223,7 @@ impl Bfq {
             inflight: self.load.inflight,
             max_inflight: self.ncq.max_inflight,
         };
-        let rules = Rules {
+        let rules = InjectRules {
             up_to_twice: self.conf.inject_up_to_twice,
             on_new_base: self.conf.inject_on_new_base,
             flag_kept: self.conf.inject_flag_kept,

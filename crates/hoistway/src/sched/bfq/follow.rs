@@ -8,19 +8,19 @@
 use super::Bfq;
 use super::ids::Id;
 use super::queue::raise::NOT_RAISED;
-use super::tunables::{Conf, SETTINGS};
+use super::tunables::{BfqConf, SETTINGS};
 use crate::env::Cx;
 use crate::setting::Setting;
 use crate::unit::{Instant, Nanos};
 
 /// Makes what a row says of its change true.
-pub(super) type Effect = fn(&mut Bfq, &Written<'_>, &mut Cx<'_>);
+pub(super) type BfqEffect = fn(&mut Bfq, &Written<'_>, &mut Cx<'_>);
 
 /// A tunable was written.
 pub(super) struct Written<'a> {
     pub now: Instant,
-    /// What was set until now.
-    pub before: &'a Conf,
+    /// Settings until now.
+    pub before: &'a BfqConf,
     /// Under this base the row keeps what it says; otherwise what was made under the old value stays.
     pub mended: bool,
 }
@@ -30,8 +30,8 @@ impl Bfq {
     pub(super) fn follow(
         &mut self,
         now: Instant,
-        written: &'static Setting<Conf, Effect>,
-        before: &Conf,
+        written: &'static Setting<BfqConf, BfqEffect>,
+        before: &BfqConf,
         cx: &mut Cx<'_>,
     ) {
         let after = self.conf.clone();
@@ -77,7 +77,7 @@ impl Bfq {
         }
     }
 
-    /// What the fair queue decides by.
+    /// Rules of the fair queue.
     pub(super) fn rules_changed(&mut self, _written: &Written<'_>, _cx: &mut Cx<'_>) {
         self.fair.set_rules(self.conf.fair);
     }
@@ -143,7 +143,7 @@ impl Bfq {
         }
     }
 
-    /// What is raised stays so for no longer than a queue that is raised now.
+    /// Raised queues stay so for no longer than one that is raised now.
     pub(super) fn shorten_raising(&mut self) {
         let terms = self.terms();
         for q in self.queues.ids() {

@@ -19,7 +19,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// What BFQ keeps per group besides the fair-queue node; the index is the node's.
+/// State of a group besides its fair-queue node; the index is the node's.
 #[derive(Debug)]
 pub(super) struct GroupPart {
     /// By actuator.

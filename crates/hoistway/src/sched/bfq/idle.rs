@@ -9,7 +9,7 @@ use super::Bfq;
 use super::ids::{Id, QueueNo};
 use super::queue::inject::{LARGE, LIMIT_LIFE, LIMIT_REST};
 use super::queue::raise::NOT_RAISED;
-use super::queue::waker::{Rules, WAKE_GAP};
+use super::queue::waker::{WAKE_GAP, WakerRules};
 use super::slot::Reason;
 use super::tunables::Base;
 use super::wf2q::IDLE;
@@ -355,7 +355,7 @@ impl Bfq {
         // Sixteen bits of the generation tell them apart well enough.
         let suspect = (last, self.queues[last].life.generation as u16);
         let queue = &mut self.queues[q];
-        let rules = Rules {
+        let rules = WakerRules {
             slice_idle: self.conf.slice_idle,
             needed: self.conf.waker_detections,
             by_place: self.conf.base != Base::Hoistway,

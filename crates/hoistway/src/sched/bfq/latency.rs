@@ -10,7 +10,7 @@ use crate::env::Cx;
 use crate::unit::{Instant, Nanos};
 
 impl Bfq {
-    /// What raising means at present.
+    /// Terms of raising at present.
     #[inline]
     pub(super) fn terms(&self) -> Terms {
         Terms {

@@ -97,13 +97,13 @@ use groups::GroupParts;
 use idle::Ncq;
 use ids::{Id, QueueNo};
 use pool::actuators;
-use queue::Queues;
+use queue::BfqQueues;
 use queue::inject::Measure;
 use rate::PeakRate;
 use requests::Rqs;
-use slot::{Budgets, Expiry, Rules};
-use stats::{FIGURES, Stats};
-use tunables::{Conf, SETTINGS, TUNABLES};
+use slot::{Budgets, EarlyRules, Expiry};
+use stats::{BfqStats, FIGURES};
+use tunables::{BfqConf, SETTINGS, TUNABLES};
 use weights::{GROUP_TUNABLES, KNOBS};
 use wf2q::FairQueue;
 
@@ -130,7 +130,7 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(Bfq::new(setup)),
 };
 
-/// What stands in the trace; `bfq-v1` decides a part of it.
+/// Decisions in the trace; `bfq-v1` makes a part of them.
 const DECISIONS: &[Decision] = &[
     Decision::new("queue of process", Role::QueueOfProcess),
     Decision::new("queues merged", Role::QueuesMerged),
@@ -150,12 +150,12 @@ const DECISIONS: &[Decision] = &[
 /// Device-wide state (specs/bfq.md 1.6).
 #[derive(Debug)]
 struct Bfq {
-    conf: Conf,
-    rules: Rules,
+    conf: BfqConf,
+    rules: EarlyRules,
     rotational: bool,
 
     fair: FairQueue,
-    queues: Queues,
+    queues: BfqQueues,
     ctxs: Contexts,
     groups: GroupParts,
     rqs: Rqs,
@@ -180,7 +180,7 @@ struct Bfq {
     recorded_tick: Option<Instant>,
     /// Every slot that ends, if somebody compares them.
     expiries: Option<Vec<Expiry>>,
-    stats: Stats,
+    stats: BfqStats,
 }
 
 impl Bfq {
@@ -189,11 +189,11 @@ impl Bfq {
         let actuators = actuators(setup.device);
         let conf = SETTINGS.defaults();
         let mut bfq = Bfq {
-            rules: Rules::BFQ,
+            rules: EarlyRules::BFQ,
             rotational,
             fair: FairQueue::new(setup.now, conf.fair),
             conf,
-            queues: Queues::new(),
+            queues: BfqQueues::new(),
             ctxs: Contexts::new(actuators),
             groups: GroupParts::new(actuators),
             rqs: Rqs::new(setup.requests),
@@ -210,7 +210,7 @@ impl Bfq {
             tick: setup.device.tick,
             recorded_tick: None,
             expiries: None,
-            stats: Stats::default(),
+            stats: BfqStats::default(),
         };
         bfq.recompute_wr_duration();
         bfq
@@ -454,21 +454,21 @@ impl Stage for Bfq {
 impl Bfq {
     /// The invariants of specs/bfq.md section 15, recomputed.
     fn check(&self) {
-        use requests::{Place, Rq};
+        use requests::{BfqRq, RqPlace};
         self.fair.check();
-        let count = |f: &dyn Fn(&Rq) -> bool| self.rqs.iter().filter(|r| f(r)).count() as u32;
-        let in_queue = |r: &Rq, place| r.queue.is_some() && r.place == place;
-        assert_eq!(self.load.queued, count(&|r| in_queue(r, Place::Queued)));
-        assert_eq!(self.load.inflight, count(&|r| in_queue(r, Place::Issued)));
-        assert_eq!(self.rqs.listed(), count(&|r| r.place == Place::Listed));
+        let count = |f: &dyn Fn(&BfqRq) -> bool| self.rqs.iter().filter(|r| f(r)).count() as u32;
+        let in_queue = |r: &BfqRq, place| r.queue.is_some() && r.place == place;
+        assert_eq!(self.load.queued, count(&|r| in_queue(r, RqPlace::Queued)));
+        assert_eq!(self.load.inflight, count(&|r| in_queue(r, RqPlace::Issued)));
+        assert_eq!(self.rqs.listed(), count(&|r| r.place == RqPlace::Listed));
         for (q, queue) in self.queues.live() {
             let mine = |place| count(&|r| r.queue == q && r.place == place);
             let e = &self.fair.ents[q];
-            assert_eq!(queue.rqs.queued, mine(Place::Queued));
+            assert_eq!(queue.rqs.queued, mine(RqPlace::Queued));
             assert_eq!(queue.rqs.fifo.len(), queue.rqs.sorted.len());
             let alone = queue.rqs.queued <= 1 && queue.rqs.sorted.is_empty();
             assert!(alone || queue.rqs.queued == queue.rqs.sorted.len());
-            assert_eq!(queue.rqs.inflight, mine(Place::Issued));
+            assert_eq!(queue.rqs.inflight, mine(RqPlace::Issued));
             assert_eq!(queue.rqs.allocated, count(&|r| r.queue == q));
             assert_eq!(queue.rqs.next.is_none(), queue.rqs.queued == 0);
             let users =

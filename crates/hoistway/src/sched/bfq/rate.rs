@@ -31,7 +31,7 @@ pub(super) struct PeakRate {
     pub rejected: u64,
 }
 
-/// What the estimator looks at when a request is dispatched.
+/// Facts for the estimator when a request is dispatched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dispatched {
     pub pos: u64,

@@ -14,7 +14,7 @@ use crate::env::Cx;
 use crate::group::ProcId;
 use crate::list::{Links, List};
 use crate::request::{Flags, Io, ReqId, Request, Side};
-use crate::sched::seek::{Arm, Target};
+use crate::sched::seek::{Arm, Candidate};
 use crate::sched::{At, Merged};
 use crate::tree::Nodes;
 use crate::unit::{Instant, Nanos};
@@ -22,7 +22,7 @@ use core::ops::{Index, IndexMut};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RqPlace {
     /// The slot is free, or its request is unknown here.
     Nowhere,
     /// Between `prepare` and `insert`.
@@ -38,26 +38,26 @@ pub(super) enum Place {
 /// What is kept per request, by slot: a compact copy of what decisions need, in one cache line.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rq {
+pub(super) struct BfqRq {
     pub pos: u64,
     pub fifo_deadline: Instant,
     pub len: u32,
     /// `NONE` for a request of nobody.
     pub queue: QueueNo,
     pub proc: ProcId,
-    pub place: Place,
+    pub place: RqPlace,
     pub sync: bool,
     pub meta: bool,
 }
 
-impl Rq {
-    pub const NONE: Rq = Rq {
+impl BfqRq {
+    pub const NONE: BfqRq = BfqRq {
         pos: 0,
         fifo_deadline: Instant::ZERO,
         len: 0,
         queue: QueueNo::NONE,
         proc: ProcId::NONE,
-        place: Place::Nowhere,
+        place: RqPlace::Nowhere,
         sync: false,
         meta: false,
     };
@@ -70,7 +70,7 @@ impl Rq {
 /// All requests that BFQ knows, by slot.
 #[derive(Debug)]
 pub(super) struct Rqs {
-    rows: Rows<RqNo, Rq>,
+    rows: Rows<RqNo, BfqRq>,
     /// Pending ones by position, in the tree of their queue.
     sorted: Nodes<u64>,
     /// Pending ones by arrival, on the fifo of their queue; or on the dispatch list.
@@ -82,7 +82,7 @@ pub(super) struct Rqs {
 impl Rqs {
     pub fn new(requests: usize) -> Rqs {
         Rqs {
-            rows: alloc::vec![Rq::NONE; requests].into(),
+            rows: alloc::vec![BfqRq::NONE; requests].into(),
             sorted: Nodes::new(requests),
             links: Links::new(requests),
             dispatch_list: List::new(),
@@ -90,13 +90,13 @@ impl Rqs {
     }
 
     #[cfg(any(test, debug_assertions))]
-    pub fn iter(&self) -> core::slice::Iter<'_, Rq> {
+    pub fn iter(&self) -> core::slice::Iter<'_, BfqRq> {
         self.rows.iter()
     }
 
     /// Puts a request on the dispatch list.
     pub fn list(&mut self, slot: RqNo, at: At) {
-        self.rows[slot].place = Place::Listed;
+        self.rows[slot].place = RqPlace::Listed;
         match at {
             At::Head => self.dispatch_list.push_front(&mut self.links, slot.0),
             At::Tail => self.dispatch_list.push_back(&mut self.links, slot.0),
@@ -127,7 +127,7 @@ impl Rqs {
     /// are many such queues. It takes its places when a second one comes.
     #[inline(always)]
     pub fn enqueue(&mut self, own: &mut OwnRqs, slot: RqNo) {
-        self.rows[slot].place = Place::Queued;
+        self.rows[slot].place = RqPlace::Queued;
         if own.queued == 1 {
             return;
         }
@@ -203,17 +203,17 @@ impl Rqs {
 }
 
 impl<I: Into<RqNo>> Index<I> for Rqs {
-    type Output = Rq;
+    type Output = BfqRq;
 
     #[inline]
-    fn index(&self, slot: I) -> &Rq {
+    fn index(&self, slot: I) -> &BfqRq {
         &self.rows[slot.into()]
     }
 }
 
 impl<I: Into<RqNo>> IndexMut<I> for Rqs {
     #[inline]
-    fn index_mut(&mut self, slot: I) -> &mut Rq {
+    fn index_mut(&mut self, slot: I) -> &mut BfqRq {
         &mut self.rows[slot.into()]
     }
 }
@@ -236,14 +236,14 @@ impl Bfq {
             q
         };
         let rq = &mut self.rqs[r.id];
-        debug_assert_eq!(rq.place, Place::Nowhere);
-        *rq = Rq {
+        debug_assert_eq!(rq.place, RqPlace::Nowhere);
+        *rq = BfqRq {
             pos: r.start.0,
             fifo_deadline: now,
             len: r.sectors.0 as u32,
             queue,
             proc: r.proc,
-            place: Place::Prepared,
+            place: RqPlace::Prepared,
             sync: r.sync,
             meta: r.flags.any(Flags::META),
         };
@@ -273,7 +273,7 @@ impl Bfq {
     #[inline]
     pub(super) fn insert_request(&mut self, now: Instant, slot: RqNo, at: At, cx: &mut Cx<'_>) {
         let rq = self.rqs[slot];
-        assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
+        assert_eq!(rq.place, RqPlace::Prepared, "a request is prepared, then inserted once");
         if at == At::Head || rq.queue.is_none() {
             self.rqs.list(slot, at);
             return;
@@ -314,7 +314,7 @@ impl Bfq {
 
     /// What an arrival tells about its issuer (5.4, 5.6 to 5.8, 4.7), and counts.
     #[inline]
-    fn learn_from_arrival(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
+    fn learn_from_arrival(&mut self, now: Instant, q: QueueNo, rq: &BfqRq, cx: &mut Cx<'_>) {
         let slice_idle = self.conf.slice_idle;
         let e = &self.fair.ents[q];
         let queue = &mut self.queues[q];
@@ -359,7 +359,7 @@ impl Bfq {
 
     /// A scheduled merge of its queue takes the request along (5.1 step 4).
     pub(super) fn cooperate(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) -> QueueNo {
-        let Rq { queue: q, proc, pos, .. } = self.rqs[slot];
+        let BfqRq { queue: q, proc, pos, .. } = self.rqs[slot];
         let to = self.find_cooperator(q, proc, pos);
         if to.is_none() {
             return q;
@@ -383,7 +383,7 @@ impl Bfq {
     /// A small one that is alone does not end a wait for throughput: the plug of its process probably holds the
     /// neighbours, and to send 4 KiB at once forfeits the merge. Elsewhere a delay would break a guarantee. Nor a large
     /// one: CFQ once lost half of the throughput of threaded readers by waiting too strictly.
-    fn request_while_waiting(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
+    fn request_while_waiting(&mut self, now: Instant, q: QueueNo, rq: &BfqRq, cx: &mut Cx<'_>) {
         let queue = &self.queues[q];
         let timed_out = queue.slot.timed_out(self.tn);
         let small = queue.rqs.queued == 1 && rq.len < SMALL;
@@ -468,7 +468,7 @@ impl Bfq {
         };
         arm.better(a, b, last, |slot| {
             let rq = &self.rqs[slot];
-            Target { start: rq.pos, sync: rq.sync, meta: rq.meta }
+            Candidate { start: rq.pos, sync: rq.sync, meta: rq.meta }
         })
     }
 
@@ -569,7 +569,7 @@ impl Bfq {
     }
 
     pub(super) fn beside(&self, id: ReqId, side: Side, cx: &Cx<'_>) -> Option<ReqId> {
-        if self.rqs[id].place != Place::Queued {
+        if self.rqs[id].place != RqPlace::Queued {
             return None;
         }
         let slot = self.rqs.neighbour(id.into(), side);
@@ -584,7 +584,7 @@ impl Bfq {
                 rq.len = r.sectors.0 as u32;
                 let moved = rq.pos != r.start.0;
                 rq.pos = r.start.0;
-                if side == Side::Front && moved && rq.place == Place::Queued {
+                if side == Side::Front && moved && rq.place == RqPlace::Queued {
                     self.reposition(kept.into());
                 }
             }
@@ -630,7 +630,7 @@ impl Bfq {
     fn joined(&mut self, now: Instant, kept: RqNo, gone: RqNo) {
         let g = self.rqs[gone];
         match g.place {
-            Place::Queued => {
+            RqPlace::Queued => {
                 self.inherit_fifo_place(kept, gone);
                 let queue = &mut self.queues[g.queue];
                 // Where the absorbed request was to be served next, it is the survivor now, which contains it. The
@@ -644,16 +644,16 @@ impl Bfq {
                 }
                 self.remove_request(now, gone);
             }
-            Place::Listed => self.rqs.dispatch_list.remove(&mut self.rqs.links, gone.0),
-            Place::Prepared => {}
-            Place::Nowhere | Place::Issued => panic!("only a waiting request is merged away"),
+            RqPlace::Listed => self.rqs.dispatch_list.remove(&mut self.rqs.links, gone.0),
+            RqPlace::Prepared => {}
+            RqPlace::Nowhere | RqPlace::Issued => panic!("only a waiting request is merged away"),
         }
     }
 
     /// The survivor of a join takes the earlier fifo place and its deadline.
     fn inherit_fifo_place(&mut self, kept: RqNo, gone: RqNo) {
         let (k, g) = (self.rqs[kept], self.rqs[gone]);
-        if k.place != Place::Queued || k.queue != g.queue || g.fifo_deadline >= k.fifo_deadline {
+        if k.place != RqPlace::Queued || k.queue != g.queue || g.fifo_deadline >= k.fifo_deadline {
             return;
         }
         self.rqs[kept].fifo_deadline = g.fifo_deadline;
@@ -667,7 +667,7 @@ impl Bfq {
     pub(super) fn release(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
         let rq = &mut self.rqs[slot];
         let (queue, proc) = (rq.queue, rq.proc);
-        rq.place = Place::Nowhere;
+        rq.place = RqPlace::Nowhere;
         rq.queue = QueueNo::NONE;
         if queue.is_none() {
             return;

@@ -66,9 +66,9 @@ impl Reason {
     }
 }
 
-/// What a queue keeps about its slots.
+/// A queue's slots: budget, deadline, and how the last one ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct QueueSlot {
     /// Feedback budget, in sectors.
     pub max_budget: u64,
     /// End of the slot's time allowance; when idle: the instant at which it became empty with nothing in
@@ -87,9 +87,9 @@ pub(super) struct Slot {
     pub fifo_checked: bool,
 }
 
-impl Slot {
-    pub fn new(max_budget: u64, tn: Instant) -> Slot {
-        Slot {
+impl QueueSlot {
+    pub fn new(max_budget: u64, tn: Instant) -> QueueSlot {
+        QueueSlot {
             max_budget,
             deadline: Past::LONG_AGO,
             served: 0,
@@ -132,9 +132,9 @@ pub(super) struct Budgets {
     pub max: u64,
 }
 
-/// What a scheduler that is built on these parts does otherwise.
+/// Rules of a scheduler that is built on these parts, where they differ from BFQ's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct EarlyRules {
     /// Weight of the lowest level.
     pub level_weight: u32,
     /// An async sector always costs this much, whatever the scenario.
@@ -150,9 +150,9 @@ pub(super) struct Rules {
     pub raised_waits: Option<u64>,
 }
 
-impl Rules {
+impl EarlyRules {
     /// Of BFQ itself.
-    pub const BFQ: Rules = Rules {
+    pub const BFQ: EarlyRules = EarlyRules {
         level_weight: 10,
         async_factor: None,
         keep_on_no_more: false,
@@ -162,7 +162,7 @@ impl Rules {
     };
 }
 
-/// What a slot tells about the budget its queue needs (3.9).
+/// Evidence of a slot about the budget its queue needs (3.9).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Feedback {
     pub reason: Reason,
@@ -242,7 +242,7 @@ impl Budgets {
 }
 
 impl Bfq {
-    /// What a request of `len` sectors costs its queue (3.2).
+    /// Cost of a request of `len` sectors to its queue (3.2).
     ///
     /// Async ones are overcharged: writes finish in the drive's cache, so they look cheap while the drive pays for
     /// them later, at the expense of reads. Not in asymmetric scenarios, nor raised queues: there idling enforces the
@@ -264,7 +264,7 @@ impl Bfq {
         if full { len } else { len * self.conf.async_charge_factor }
     }
 
-    /// What the next request of `q` costs.
+    /// Cost of the next request of `q`.
     #[inline(always)]
     pub(super) fn charge_next(&self, q: QueueNo) -> u64 {
         let next = self.queues[q].rqs.next;
@@ -694,7 +694,7 @@ mod tests {
 
     #[test]
     fn a_deadline_that_was_never_set_is_long_past() {
-        let mut slot = Slot::new(1, Instant::ZERO);
+        let mut slot = QueueSlot::new(1, Instant::ZERO);
         let at = Instant::ZERO + Nanos::ms(5);
         assert!(slot.timed_out(Instant::ZERO) && slot.idle_for(Nanos::secs(100), Instant::ZERO));
         slot.deadline = Past::at(at);

@@ -9,7 +9,7 @@ use crate::unit::{Instant, Nanos};
 
 /// Counts since the scheduler came into force that only the device as a whole has.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stats {
+pub(super) struct BfqStats {
     pub time_charges: u64,
     pub injected_async: u64,
     pub injected_waker: u64,
@@ -110,7 +110,7 @@ tallied! {
     "queues_split" "" |t| t.splits, "Contexts that left a shared queue.";
 }
 
-/// What only a queue has, then only a group, then only the device.
+/// Figures that only a queue has, then only a group, then only the device.
 const ONLY_QUEUE: &[FigureDoc] = &[
     doc("queue_process", "", "queue", "Number of the process whose queue it is; -1: shared."),
     doc("queue_weight", "", "queue", "Weight in force, raising included."),

@@ -1,14 +1,14 @@
 //! Tunables: the kernel's, and the switches for quirks of the reference (specs/bfq.md sections 9, 10).
 
 use super::Bfq;
-use super::follow::Effect;
-use super::wf2q::Rules;
+use super::follow::BfqEffect;
+use super::wf2q::FairRules;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 use crate::unit::Nanos;
 
-/// What the tunables say, in the units of the decisions.
+/// Settings in force, in the units of the decisions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Conf {
+pub(super) struct BfqConf {
     pub slice_idle: Nanos,
     pub strict_guarantees: bool,
     /// Sectors; 0 = automatic.
@@ -71,11 +71,11 @@ pub(super) struct Conf {
     pub queue_merge: bool,
     pub stable_merge: bool,
     pub queue_statistics: bool,
-    /// What the fair queue decides by.
-    pub fair: Rules,
+    /// Rules of the fair queue.
+    pub fair: FairRules,
 }
 
-/// Whose decisions: a version of the reference with its quirks, or what we make of the newer one.
+/// The version whose decisions hold: one of the reference with its quirks, or the newer one mended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Base {
     V61,
@@ -121,7 +121,7 @@ const MS_MAX: u64 = 600_000;
 const MENDED: &[u64] = &[0, 0, 1, 0, 0, 0];
 const HOISTWAY: u64 = Base::Hoistway as u64;
 
-const ROWS: &[Setting<Conf, Effect>] = &[
+const ROWS: &[Setting<BfqConf, BfqEffect>] = &[
     Tunable::new(
         "slice_idle",
         Unit::Millis,
@@ -571,11 +571,11 @@ const ROWS: &[Setting<Conf, Effect>] = &[
 ];
 
 /// The table.
-pub(super) static SETTINGS: Settings<Conf, Effect> = Settings::new("bfq", ROWS);
+pub(super) static SETTINGS: Settings<BfqConf, BfqEffect> = Settings::new("bfq", ROWS);
 /// The same for the registry.
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
-impl Conf {
+impl BfqConf {
     /// Takes over every decision of a version of the reference, or mends all that is to be mended
     /// (section 10).
     fn set_base(&mut self, value: u64) {

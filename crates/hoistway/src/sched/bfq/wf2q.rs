@@ -1,7 +1,7 @@
 //! The fair-queue core: hierarchical B-WF2Q+ (specs/bfq.md section 2).
 //!
 //! It knows entities, weights, budgets and service, but neither requests nor devices. A leaf entity
-//! is a queue; a group is a scheduling [`Node`] with an entity of its own in the node above. Every walk
+//! is a queue; a group is a scheduling [`GroupNode`] with an entity of its own in the node above. Every walk
 //! goes along the path from a leaf to the root; with the root alone a path has one step.
 //!
 //! ```text
@@ -75,12 +75,12 @@ pub(super) struct Entity {
     pub grouped: bool,
     /// A queue without users: to be freed once it is forgotten.
     pub dying: bool,
-    /// What is left of the boost of `bfq-v1`, in sectors (11.5).
+    /// Rest of the boost of `bfq-v1`, in sectors (11.5).
     pub boost: u32,
 }
 
 impl Entity {
-    /// What is left of the budget, in sectors.
+    /// Rest of the budget, in sectors.
     pub fn left(&self) -> u64 {
         self.budget.saturating_sub(self.service)
     }
@@ -103,7 +103,7 @@ pub(super) struct ServiceTree {
 
 /// The scheduler of one group.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct GroupNode {
     pub trees: ByClass<ServiceTree>,
     pub in_service: EntityNo,
     /// The candidate for the next slot.
@@ -118,15 +118,15 @@ pub(super) struct Node {
     pub pending: bool,
 }
 
-impl Node {
+impl GroupNode {
     fn active(&self) -> u32 {
         self.trees.0.iter().map(|t| t.active.len()).sum()
     }
 }
 
-/// What is set: rows of the table of tunables.
+/// Settings of the fair queue: rows of the table of tunables.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct FairRules {
     /// Quirk Q1: the exact minimum, or the reference's descent.
     pub exact_pick: bool,
     /// Quirk Q15: a look-up instead of the comparison with the cached candidate.
@@ -151,9 +151,9 @@ pub(super) struct FairQueue {
     places: Places,
     /// Of the idle sets, by finish.
     idle_nodes: Nodes<VTime>,
-    pub nodes: Rows<NodeNo, Node>,
+    pub nodes: Rows<NodeNo, GroupNode>,
     pub census: Census,
-    pub rules: Rules,
+    pub rules: FairRules,
     /// Weights are counted (4.3); `bfq-v1` knows no symmetry.
     pub count_weights: bool,
     /// Queues on an active set, the latest insertion first.
@@ -165,7 +165,7 @@ pub(super) struct FairQueue {
 
 impl FairQueue {
     /// The root node, nothing in it.
-    pub fn new(now: Instant, rules: Rules) -> FairQueue {
+    pub fn new(now: Instant, rules: FairRules) -> FairQueue {
         let mut fair = FairQueue {
             ents: Rows::new(),
             places: Places::new(rules.exact_pick),
@@ -184,7 +184,7 @@ impl FairQueue {
 
     /// Other rules. Those that wait go on waiting; what went wrong without the count of classes (quirk Q19)
     /// is put right.
-    pub fn set_rules(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: FairRules) {
         let trees = self.nodes.iter_mut().flat_map(|n| &mut n.trees.0);
         let sets = trees.map(|t| (&mut t.active, t.v));
         active::set_exact(&mut self.places, sets, rules.exact_pick);
@@ -195,7 +195,7 @@ impl FairQueue {
     }
 
     fn add_node(&mut self, entity: EntityNo, now: Instant) -> NodeNo {
-        self.nodes.push(Node {
+        self.nodes.push(GroupNode {
             trees: Default::default(),
             in_service: EntityNo::NONE,
             cached: EntityNo::NONE,
@@ -760,7 +760,8 @@ impl FairQueue {
         for (n, node) in self.nodes.pairs() {
             assert_eq!(node.queues, live(n));
         }
-        let with = |f: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|n| f(n)).count() as u32;
+        let with =
+            |f: &dyn Fn(&GroupNode) -> bool| self.nodes.iter().filter(|n| f(n)).count() as u32;
         assert_eq!(self.census.groups, with(&|n| n.queues > 0));
         assert_eq!(self.census.groups_pending, with(&|n| n.pending));
         let active = self.ents.iter().filter(|e| e.is_queue() && e.on == On::Active).count() as u32;

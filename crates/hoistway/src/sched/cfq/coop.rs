@@ -6,7 +6,7 @@
 
 use super::habits::CLOSE;
 use super::ids::{QueueNo, RqNo};
-use super::queue::{Queue, Queues};
+use super::queue::{CfqQueue, CfqQueues};
 use super::{Cfq, IDLE, RT, Version};
 use crate::rows::Id;
 use crate::table::NIL;
@@ -114,7 +114,7 @@ impl Sharing {
     }
 }
 
-impl Queues {
+impl CfqQueues {
     /// 7.7: who shares `c`'s neighbourhood with `a` is to share its queue. The one with fewer users goes over.
     pub fn plan_merge(&mut self, a: QueueNo, mut c: QueueNo) {
         while let Some(next) = self[c].sharing.merge_into.some() {
@@ -207,7 +207,7 @@ impl Cfq {
         self.pool.rqs[rq].pos
     }
 
-    fn may_cooperate(&self, queue: &Queue, other: &Queue) -> bool {
+    fn may_cooperate(&self, queue: &CfqQueue, other: &CfqQueue) -> bool {
         let fits = other.sync && (other.class == RT) == (queue.class == RT);
         let right = match self.version {
             // It was jumped to before: two queues near each other would starve all others.
@@ -248,10 +248,10 @@ mod tests {
     }
 
     /// Two queues with so many users.
-    fn queues(users: [u32; 2]) -> Queues {
-        let mut queues = Queues::new();
+    fn queues(users: [u32; 2]) -> CfqQueues {
+        let mut queues = CfqQueues::new();
         for n in users {
-            let q = queues.add(Queue::new(true, RT, 0, crate::group::GroupId::ROOT));
+            let q = queues.add(CfqQueue::new(true, RT, 0, crate::group::GroupId::ROOT));
             queues[q].sharing.users = n;
         }
         queues
@@ -278,7 +278,7 @@ mod tests {
         queues.plan_merge(A, B);
         queues.plan_merge(B, A);
         assert_eq!(queues[B].sharing.merge_into, QueueNo::NONE, "A goes to B already");
-        let c = queues.add(Queue::new(true, RT, 0, crate::group::GroupId::ROOT));
+        let c = queues.add(CfqQueue::new(true, RT, 0, crate::group::GroupId::ROOT));
         queues[c].sharing.users = 1;
         queues.plan_merge(c, A);
         assert_eq!(queues[c].sharing.merge_into, B);

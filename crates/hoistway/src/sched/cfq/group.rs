@@ -2,7 +2,7 @@
 //! queue is served (specs/cfq.md 5, 7.1 step 4, 7.4).
 
 use super::ids::QueueNo;
-use super::queue::Queue;
+use super::queue::CfqQueue;
 use super::{BE, IDLE, RT, TARGET_LATENCY};
 use crate::group::GroupId;
 use crate::rows::Rows;
@@ -54,7 +54,7 @@ fn tree_number(class: u8, kind: u8) -> u8 {
     if class == IDLE { IDLE_TREE } else { 3 * class + kind }
 }
 
-pub(super) fn kind(queue: &Queue) -> u8 {
+pub(super) fn kind(queue: &CfqQueue) -> u8 {
     match (queue.sync, queue.idle_window) {
         (false, _) => ASYNC,
         (true, false) => NOIDLE,
@@ -64,7 +64,7 @@ pub(super) fn kind(queue: &Queue) -> u8 {
 
 /// One group.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct CfqGroup {
     pub vtime: u64,
     /// In force, and to be in force when it is next off the tree.
     pub weight: i64,
@@ -77,22 +77,22 @@ pub(super) struct Group {
     pub avg: [i64; 2],
     /// RT and BE by type, then IDLE. 2.6.30 uses the first for everything.
     pub trees: [Tree; 7],
-    /// What was left of the workload slice.
-    pub saved: Option<Saved>,
+    /// Rest of the workload slice.
+    pub saved: Option<SavedWorkload>,
 }
 
 /// A workload slice that was cut off by another group's turn: ticks, type, class. Without it a group whose slices are
 /// short would begin with the same type each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Saved {
+pub(super) struct SavedWorkload {
     left: i64,
     kind: u8,
     class: u8,
 }
 
-impl Group {
-    pub fn new(weight: i64) -> Group {
-        Group {
+impl CfqGroup {
+    pub fn new(weight: i64) -> CfqGroup {
+        CfqGroup {
             vtime: 0,
             weight,
             new_weight: weight,
@@ -138,8 +138,8 @@ impl Group {
 
 /// All groups, and the service trees in them.
 #[derive(Debug)]
-pub(super) struct Groups {
-    pub rows: Rows<GroupId, Group>,
+pub(super) struct CfqGroups {
+    pub rows: Rows<GroupId, CfqGroup>,
     /// Busy groups by virtual time.
     nodes: Nodes<u64>,
     tree: Tree,
@@ -149,11 +149,11 @@ pub(super) struct Groups {
     service: Nodes<u64>,
 }
 
-impl Groups {
+impl CfqGroups {
     /// The root, and room for so many queues.
-    pub fn new(queues: usize) -> Groups {
-        Groups {
-            rows: Rows::from(alloc::vec![Group::new(ROOT_WEIGHT)]),
+    pub fn new(queues: usize) -> CfqGroups {
+        CfqGroups {
+            rows: Rows::from(alloc::vec![CfqGroup::new(ROOT_WEIGHT)]),
             nodes: Nodes::new(1),
             tree: Tree::new(),
             min_vtime: 0,
@@ -168,7 +168,7 @@ impl Groups {
 
     pub fn ensure(&mut self, group: GroupId) {
         while self.rows.len() <= group.index() {
-            self.rows.push(Group::new(WEIGHT));
+            self.rows.push(CfqGroup::new(WEIGHT));
         }
         self.nodes.grow(self.rows.len());
     }
@@ -279,7 +279,7 @@ impl Groups {
     }
 }
 
-/// What is being served: a type of queues of a class, for a while.
+/// The workload in service: a type of queues of a class, for a while.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
     pub class: u8,
@@ -294,13 +294,17 @@ impl Workload {
     pub const NONE: Workload =
         Workload { class: BE, kind: ASYNC, end: 0, noidle_wants_idle: false };
 
-    /// What is left of it, for when the group is served next.
-    pub fn save(&self, t: i64) -> Option<Saved> {
-        (self.end > t).then_some(Saved { left: self.end - t, kind: self.kind, class: self.class })
+    /// Rest of it, for when the group is served next.
+    pub fn save(&self, t: i64) -> Option<SavedWorkload> {
+        (self.end > t).then_some(SavedWorkload {
+            left: self.end - t,
+            kind: self.kind,
+            class: self.class,
+        })
     }
 
     /// The group goes on where it was interrupted, or begins anew.
-    pub fn resume(&mut self, t: i64, saved: Option<Saved>) {
+    pub fn resume(&mut self, t: i64, saved: Option<SavedWorkload>) {
         match saved {
             Some(saved) => {
                 self.end = t + saved.left;
@@ -312,7 +316,7 @@ impl Workload {
     }
 
     /// The class to serve; true if the type and its slice are to be chosen.
-    pub fn turn_to(&mut self, t: i64, group: &Group) -> bool {
+    pub fn turn_to(&mut self, t: i64, group: &CfqGroup) -> bool {
         self.class = group.first_class();
         if self.class == IDLE {
             self.end = t + 1;
@@ -334,8 +338,8 @@ mod tests {
     use crate::rows::Id;
 
     /// Two groups beside the root, of weights 500 and 1000, each with a busy queue.
-    fn two() -> (Groups, GroupId, GroupId) {
-        let mut groups = Groups::new(4);
+    fn two() -> (CfqGroups, GroupId, GroupId) {
+        let mut groups = CfqGroups::new(4);
         let (a, b) = (GroupId(1), GroupId(2));
         groups.set_weight(a, 500);
         groups.set_weight(b, 1000);
@@ -387,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_average_of_busy_queues_rises_quickly_and_falls_slowly() {
-        let mut groups = Groups::new(16);
+        let mut groups = CfqGroups::new(16);
         let at = TreeNo::of(GroupId::ROOT, BE, SYNC);
         (0..8).for_each(|q| groups.put(QueueNo(q), at, q.into()));
         let group = &mut groups.rows[GroupId::ROOT];
@@ -412,7 +416,7 @@ mod tests {
 
     #[test]
     fn classes_are_served_in_order_and_a_type_until_its_slice_or_its_queues_end() {
-        let mut groups = Groups::new(4);
+        let mut groups = CfqGroups::new(4);
         let mut w = Workload::NONE;
         assert!(!w.turn_to(5, &groups.rows[GroupId::ROOT]));
         assert_eq!((w.class, w.end), (IDLE, 6));

@@ -9,7 +9,7 @@ use super::device::Queueing;
 use super::group::{self, NOIDLE, SYNC};
 use super::habits::CLOSE;
 use super::ids::{CtxNo, QueueNo, RqNo};
-use super::requests::{Place, Rq};
+use super::requests::{CfqPlace, CfqRq};
 use super::{Cfq, IDLE, RT, Version, tick};
 use crate::env::Cx;
 use crate::rows::Id;
@@ -26,7 +26,7 @@ impl Cfq {
     }
 
     /// 6 steps 5 and 6: think time of the process, seek history of the queue.
-    pub(super) fn learn(&mut self, t: i64, rq: &Rq) {
+    pub(super) fn learn(&mut self, t: i64, rq: &CfqRq) {
         let ctx = &mut self.ctxs[rq.ctx];
         ctx.think.request_came(t, self.conf.slice_idle);
         if self.version == Version::V30 {
@@ -80,7 +80,7 @@ impl Cfq {
     ///
     /// Sync before async and RT before BE: somebody waits. Metadata: others may hold locks until it is there. Near the
     /// head while the device is kept idle: it rides for free.
-    pub(super) fn preempts(&self, t: i64, n: QueueNo, rq: &Rq) -> Option<&'static str> {
+    pub(super) fn preempts(&self, t: i64, n: QueueNo, rq: &CfqRq) -> Option<&'static str> {
         if self.active.is_none() {
             return None;
         }
@@ -141,7 +141,7 @@ impl Cfq {
     /// 9.
     pub(super) fn completed(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
         let rq = self.pool.rqs[slot];
-        assert_eq!(rq.place, Place::Issued, "only what was issued completes");
+        assert_eq!(rq.place, CfqPlace::Issued, "only what was issued completes");
         let (t, q) = (tick(now), rq.queue);
         self.watch_queueing();
         self.pool.in_driver -= 1;
@@ -172,7 +172,7 @@ impl Cfq {
     }
 
     /// 9 step 3.
-    fn completed_of_active(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
+    fn completed_of_active(&mut self, now: Instant, q: QueueNo, rq: &CfqRq, cx: &mut Cx<'_>) {
         let t = tick(now);
         if self.queues[q].slice.fresh {
             let len = self.slice_length(q);

@@ -6,7 +6,7 @@ use crate::rows::ids;
 ids! {
     /// A queue.
     QueueNo;
-    /// What is kept of a process.
+    /// State of a process.
     CtxNo;
     /// A request, by its slot in the request table.
     RqNo;
@@ -18,7 +18,7 @@ impl CtxNo {
         CtxNo(if proc == ProcId::NONE { 0 } else { proc.0 + 1 })
     }
 
-    /// Whose context it is.
+    /// Process of the context.
     pub fn proc(self) -> ProcId {
         if self.0 == 0 { ProcId::NONE } else { ProcId(self.0 - 1) }
     }

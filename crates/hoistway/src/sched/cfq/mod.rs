@@ -83,12 +83,12 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use coop::NearTrees;
 use device::{AsyncRamp, Queueing};
-use group::{Groups, Workload};
+use group::{CfqGroups, Workload};
 use ids::{CtxNo, QueueNo};
-use queue::{Ctx, Queues};
-use requests::{Pool, slot};
+use queue::{CfqCtx, CfqQueues};
+use requests::{RqPool, slot};
 use tunables::{
-    Conf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_32, SETTINGS_33, SETTINGS_34, SETTINGS_35,
+    CfqConf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_32, SETTINGS_33, SETTINGS_34, SETTINGS_35,
     SETTINGS_38, TUNABLES_30, TUNABLES_32, TUNABLES_34, TUNABLES_38,
 };
 
@@ -174,7 +174,7 @@ pub static ENTRY_35: Entry = Entry {
     ..ENTRY
 };
 
-/// What changed until Linux 2.6.38.
+/// Changes until Linux 2.6.38.
 pub static ENTRY_38: Entry = Entry {
     stage: StageInfo {
         name: "cfq-2.6.38",
@@ -200,7 +200,7 @@ enum Version {
 struct Kernel {
     entry: &'static Entry,
     version: Version,
-    settings: &'static Settings<Conf, tunables::Effect>,
+    settings: &'static Settings<CfqConf, tunables::CfqEffect>,
 }
 
 static CFQ_30: Kernel = Kernel { entry: &ENTRY_30, version: Version::V30, settings: &SETTINGS_30 };
@@ -233,19 +233,19 @@ fn tick(now: Instant) -> i64 {
 struct Cfq {
     kernel: &'static Kernel,
     version: Version,
-    conf: Conf,
+    conf: CfqConf,
     rotational: bool,
 
-    queues: Queues,
-    ctxs: Rows<CtxNo, Ctx>,
-    pool: Pool,
-    groups: Groups,
+    queues: CfqQueues,
+    ctxs: Rows<CtxNo, CfqCtx>,
+    pool: RqPool,
+    groups: CfqGroups,
     near: NearTrees,
 
     /// The type of queues being served, and the queue.
     workload: Workload,
     active: QueueNo,
-    /// Whose request began the slice.
+    /// Context whose request began the slice.
     active_ctx: CtxNo,
     /// End of the wait for the active queue.
     timer: Option<i64>,
@@ -253,12 +253,12 @@ struct Cfq {
 
     queueing: Queueing,
     ramp: AsyncRamp,
-    stats: Stats,
+    stats: CfqStats,
 }
 
 /// Counted for reports; nothing is decided by it.
 #[derive(Debug, Default)]
-struct Stats {
+struct CfqStats {
     slices: u64,
     preemptions: u64,
     idle_armed: u64,
@@ -275,10 +275,10 @@ impl Cfq {
             version,
             conf: kernel.settings.defaults(),
             rotational: setup.device.rotational,
-            queues: Queues::new(),
+            queues: CfqQueues::new(),
             ctxs: Rows::new(),
-            pool: Pool::new(setup.requests),
-            groups: Groups::new(QUEUES),
+            pool: RqPool::new(setup.requests),
+            groups: CfqGroups::new(QUEUES),
             near: NearTrees::new(QUEUES),
             workload: Workload::NONE,
             active: QueueNo::NONE,
@@ -287,7 +287,7 @@ impl Cfq {
             busy_queues: 0,
             queueing: Queueing::new((version == Version::V30).then_some(true)),
             ramp: AsyncRamp::new(tick(setup.now)),
-            stats: Stats::default(),
+            stats: CfqStats::default(),
         }
     }
 
@@ -462,14 +462,14 @@ impl Stage for Cfq {
 
 #[cfg(any(test, debug_assertions))]
 impl Cfq {
-    /// What must hold between calls, recomputed.
+    /// Invariants between calls, recomputed.
     fn check(&self) {
-        use requests::{Place, Rq};
+        use requests::{CfqPlace, CfqRq};
         let pool = &self.pool;
-        let count = |f: &dyn Fn(&Rq) -> bool| pool.rqs.iter().filter(|r| f(r)).count() as u32;
-        assert_eq!(pool.queued, count(&|r| r.place == Place::Queued));
-        assert_eq!(pool.in_driver, count(&|r| r.place == Place::Issued));
-        assert_eq!(pool.listed.len(), count(&|r| r.place == Place::Listed));
+        let count = |f: &dyn Fn(&CfqRq) -> bool| pool.rqs.iter().filter(|r| f(r)).count() as u32;
+        assert_eq!(pool.queued, count(&|r| r.place == CfqPlace::Queued));
+        assert_eq!(pool.in_driver, count(&|r| r.place == CfqPlace::Issued));
+        assert_eq!(pool.listed.len(), count(&|r| r.place == CfqPlace::Listed));
         let mut busy = 0;
         let mut flying = [0; 2];
         for (q, queue) in self.queues.live() {
@@ -489,18 +489,19 @@ impl Cfq {
         assert_eq!(self.groups.total_weight, weights);
     }
 
-    fn check_queue(&self, q: QueueNo, queue: &queue::Queue) {
-        use requests::{Place, Rq};
+    fn check_queue(&self, q: QueueNo, queue: &queue::CfqQueue) {
+        use requests::{CfqPlace, CfqRq};
         let pool = &self.pool;
-        let mine = |f: &dyn Fn(&Rq) -> bool| {
+        let mine = |f: &dyn Fn(&CfqRq) -> bool| {
             pool.rqs.iter().filter(|r| r.queue == q && f(r)).count() as u32
         };
         let pending = &queue.pending;
-        assert_eq!(pending.queued, mine(&|r| r.place == Place::Queued));
+        assert_eq!(pending.queued, mine(&|r| r.place == CfqPlace::Queued));
         assert_eq!(pending.queued, pending.sorted.len());
         assert_eq!(pending.queued, pending.fifo.len());
-        assert_eq!(pending.meta, mine(&|r| r.place == Place::Queued && r.meta));
-        let out = |r: &Rq| matches!(r.place, Place::Listed | Place::Issued | Place::Returned);
+        assert_eq!(pending.meta, mine(&|r| r.place == CfqPlace::Queued && r.meta));
+        let out =
+            |r: &CfqRq| matches!(r.place, CfqPlace::Listed | CfqPlace::Issued | CfqPlace::Returned);
         assert_eq!(queue.dispatched, mine(&out));
         assert_eq!(queue.allocated, mine(&|_| true));
         assert_eq!(pending.next.is_none(), queue.empty());

@@ -19,7 +19,7 @@ use core::ops::{Index, IndexMut};
 
 /// The pending requests of a queue.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingRqs {
     /// By start sector, and by arrival.
     pub sorted: Tree,
     pub fifo: List,
@@ -45,7 +45,7 @@ pub(super) struct Turn {
 
 /// One queue. Times are ticks.
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub(super) struct CfqQueue {
     /// Not on the free list.
     pub live: bool,
     pub sync: bool,
@@ -61,7 +61,7 @@ pub(super) struct Queue {
     /// Requests that exist: from `prepare` to completion.
     pub allocated: u32,
 
-    pub pending: Pending,
+    pub pending: PendingRqs,
     pub slice: Slice,
     pub turn: Turn,
     pub seek: SeekHistory,
@@ -69,9 +69,9 @@ pub(super) struct Queue {
     pub sharing: Sharing,
 }
 
-impl Queue {
-    pub fn new(sync: bool, class: u8, level: u8, group: GroupId) -> Queue {
-        Queue {
+impl CfqQueue {
+    pub fn new(sync: bool, class: u8, level: u8, group: GroupId) -> CfqQueue {
+        CfqQueue {
             live: true,
             sync,
             class,
@@ -81,7 +81,7 @@ impl Queue {
             deep: false,
             dispatched: 0,
             allocated: 0,
-            pending: Pending {
+            pending: PendingRqs {
                 sorted: Tree::new(),
                 fifo: List::new(),
                 next: RqNo::NONE,
@@ -109,24 +109,24 @@ impl Queue {
 
 /// All queues. The number of one that is freed is given out again.
 #[derive(Debug)]
-pub(super) struct Queues {
-    rows: Rows<QueueNo, Queue>,
+pub(super) struct CfqQueues {
+    rows: Rows<QueueNo, CfqQueue>,
     free: Vec<QueueNo>,
     /// The shared queues of async requests: RT by level, BE by level, IDLE. Writes are carried out by kernel threads
     /// long after the process that dirtied the pages has gone on, so that they are nobody's in particular.
     pub shared: [QueueNo; 17],
 }
 
-impl Queues {
-    pub fn new() -> Queues {
-        Queues {
+impl CfqQueues {
+    pub fn new() -> CfqQueues {
+        CfqQueues {
             rows: Rows::with_capacity(QUEUES),
             free: Vec::with_capacity(QUEUES),
             shared: [QueueNo::NONE; 17],
         }
     }
 
-    pub fn add(&mut self, queue: Queue) -> QueueNo {
+    pub fn add(&mut self, queue: CfqQueue) -> QueueNo {
         if let Some(q) = self.free.pop() {
             self.rows[q] = queue;
             return q;
@@ -152,7 +152,7 @@ impl Queues {
     }
 
     /// Those that exist.
-    pub fn live(&self) -> impl Iterator<Item = (QueueNo, &Queue)> {
+    pub fn live(&self) -> impl Iterator<Item = (QueueNo, &CfqQueue)> {
         self.rows.pairs().filter(|(_, queue)| queue.live)
     }
 
@@ -162,24 +162,24 @@ impl Queues {
     }
 }
 
-impl Index<QueueNo> for Queues {
-    type Output = Queue;
+impl Index<QueueNo> for CfqQueues {
+    type Output = CfqQueue;
     #[inline]
-    fn index(&self, q: QueueNo) -> &Queue {
+    fn index(&self, q: QueueNo) -> &CfqQueue {
         &self.rows[q]
     }
 }
 
-impl IndexMut<QueueNo> for Queues {
+impl IndexMut<QueueNo> for CfqQueues {
     #[inline]
-    fn index_mut(&mut self, q: QueueNo) -> &mut Queue {
+    fn index_mut(&mut self, q: QueueNo) -> &mut CfqQueue {
         &mut self.rows[q]
     }
 }
 
 /// One process and this device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ctx {
+pub(super) struct CfqCtx {
     pub sync_q: QueueNo,
     pub async_q: QueueNo,
     pub think: ThinkTime,
@@ -187,9 +187,9 @@ pub(super) struct Ctx {
     pub distance: Distance,
 }
 
-impl Ctx {
-    fn new(t: i64) -> Ctx {
-        Ctx {
+impl CfqCtx {
+    fn new(t: i64) -> CfqCtx {
+        CfqCtx {
             sync_q: QueueNo::NONE,
             async_q: QueueNo::NONE,
             think: ThinkTime::new(t),
@@ -238,7 +238,7 @@ impl Cfq {
     ) -> QueueNo {
         let ctx = CtxNo::of(proc);
         while self.ctxs.get(ctx).is_none() {
-            self.ctxs.push(Ctx::new(tick(now)));
+            self.ctxs.push(CfqCtx::new(tick(now)));
         }
         if !sync {
             return self.resolve_async(now, ctx, proc, cx);
@@ -253,7 +253,7 @@ impl Cfq {
             let group =
                 if self.version == Version::V30 { GroupId::ROOT } else { cx.procs.group(proc) };
             self.groups.ensure(group);
-            q = self.create(Queue::new(true, class, level, group));
+            q = self.create(CfqQueue::new(true, class, level, group));
             self.queues[q].sharing.users = 1;
             self.ctxs[ctx].sync_q = q;
         }
@@ -289,7 +289,8 @@ impl Cfq {
             // The queue gets the priority in force of who needs it first, also where that follows
             // the nice value and the slot does not.
             let (class, level) = class_level(cx.procs.prio(proc));
-            self.queues.shared[slot] = self.create(Queue::new(false, class, level, GroupId::ROOT));
+            self.queues.shared[slot] =
+                self.create(CfqQueue::new(false, class, level, GroupId::ROOT));
         }
         let q = self.queues.shared[slot];
         self.queues[q].sharing.users += 1;
@@ -298,7 +299,7 @@ impl Cfq {
         q
     }
 
-    fn create(&mut self, queue: Queue) -> QueueNo {
+    fn create(&mut self, queue: CfqQueue) -> QueueNo {
         let q = self.queues.add(queue);
         let room = self.queues.room();
         self.groups.grow_queues(room);
@@ -376,7 +377,7 @@ impl Cfq {
 
     pub(super) fn priority_changed(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
         let ctx = CtxNo::of(proc);
-        let Some(&Ctx { sync_q, async_q, .. }) = self.ctxs.get(ctx) else { return };
+        let Some(&CfqCtx { sync_q, async_q, .. }) = self.ctxs.get(ctx) else { return };
         if async_q.is_some() {
             self.ctxs[ctx].async_q = QueueNo::NONE;
             self.lose_user(now, async_q, cx);

@@ -2,13 +2,13 @@
 //! (specs/cfq.md 4, 6, 8.4).
 
 use super::ids::{CtxNo, QueueNo, RqNo};
-use super::queue::Pending;
+use super::queue::PendingRqs;
 use super::{Cfq, Version, tick};
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Dir, Flags, Io, Op, ReqId, Request, Side};
 use crate::rows::{Id, Rows};
-use crate::sched::seek::{Arm, Target};
+use crate::sched::seek::{Arm, Candidate};
 use crate::sched::{At, Depth, Merged, Run};
 use crate::table::{Handle, NIL};
 use crate::tree::Nodes;
@@ -17,7 +17,7 @@ use alloc::vec;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CfqPlace {
     /// Not in this scheduler.
     Nowhere,
     /// Between `prepare` and `insert`.
@@ -34,7 +34,7 @@ pub(super) enum Place {
 
 /// What is kept per request, by slot: a compact copy of what decisions need.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rq {
+pub(super) struct CfqRq {
     pub id: ReqId,
     pub pos: u64,
     pub len: u32,
@@ -44,7 +44,7 @@ pub(super) struct Rq {
     pub fifo_deadline: i64,
     /// The tick in which it got its place in the pool, after any wait.
     pub began: i64,
-    pub place: Place,
+    pub place: CfqPlace,
     pub sync: bool,
     pub meta: bool,
     pub noidle: bool,
@@ -54,8 +54,8 @@ pub(super) struct Rq {
     kind: (Dir, bool),
 }
 
-impl Rq {
-    pub const NONE: Rq = Rq {
+impl CfqRq {
+    pub const NONE: CfqRq = CfqRq {
         id: ReqId(Handle { slot: NIL, generation: 0 }),
         pos: 0,
         len: 0,
@@ -63,7 +63,7 @@ impl Rq {
         ctx: CtxNo::NONE,
         fifo_deadline: 0,
         began: 0,
-        place: Place::Nowhere,
+        place: CfqPlace::Nowhere,
         sync: false,
         meta: false,
         noidle: false,
@@ -75,8 +75,8 @@ impl Rq {
         self.pos + u64::from(self.len)
     }
 
-    fn target(&self) -> Target {
-        Target { start: self.pos, sync: self.sync, meta: self.meta }
+    fn target(&self) -> Candidate {
+        Candidate { start: self.pos, sync: self.sync, meta: self.meta }
     }
 }
 
@@ -87,8 +87,8 @@ pub(super) fn slot(id: ReqId) -> RqNo {
 
 /// All requests: pending in their queues, handed over, with the driver.
 #[derive(Debug)]
-pub(super) struct Pool {
-    pub rqs: Rows<RqNo, Rq>,
+pub(super) struct RqPool {
+    pub rqs: Rows<RqNo, CfqRq>,
     /// Pending requests of each queue by sector.
     sorted: Nodes<u64>,
     /// A request is on its queue's fifo or on the dispatch list.
@@ -104,10 +104,10 @@ pub(super) struct Pool {
     pub in_flight: [u32; 2],
 }
 
-impl Pool {
-    pub fn new(requests: usize) -> Pool {
-        Pool {
-            rqs: Rows::from(vec![Rq::NONE; requests]),
+impl RqPool {
+    pub fn new(requests: usize) -> RqPool {
+        RqPool {
+            rqs: Rows::from(vec![CfqRq::NONE; requests]),
             sorted: Nodes::new(requests),
             links: Links::new(requests),
             listed: List::new(),
@@ -119,10 +119,10 @@ impl Pool {
     }
 
     /// A request becomes pending; it is sorted apart.
-    fn pend(&mut self, pending: &mut Pending, slot: RqNo, deadline: i64) {
+    fn pend(&mut self, pending: &mut PendingRqs, slot: RqNo, deadline: i64) {
         let rq = &mut self.rqs[slot];
         rq.fifo_deadline = deadline;
-        rq.place = Place::Queued;
+        rq.place = CfqPlace::Queued;
         pending.fifo.push_back(&mut self.links, slot.0);
         pending.queued += 1;
         pending.meta += u32::from(rq.meta);
@@ -130,7 +130,7 @@ impl Pool {
     }
 
     /// It is pending no longer; `next` is chosen by the caller.
-    fn unpend(&mut self, pending: &mut Pending, slot: RqNo) {
+    fn unpend(&mut self, pending: &mut PendingRqs, slot: RqNo) {
         pending.sorted.remove(&mut self.sorted, slot.0);
         pending.fifo.remove(&mut self.links, slot.0);
         pending.queued -= 1;
@@ -139,7 +139,7 @@ impl Pool {
     }
 
     /// The pending request that begins at that sector.
-    fn starts_at(&self, pending: &Pending, sector: u64) -> RqNo {
+    fn starts_at(&self, pending: &PendingRqs, sector: u64) -> RqNo {
         let found = pending.sorted.lower_bound(&self.sorted, sector);
         let hit = found != NIL && self.sorted.key(found) == sector;
         if hit { RqNo(found) } else { RqNo::NONE }
@@ -151,7 +151,7 @@ impl Pool {
     }
 
     /// `kept` has taken in `gone`, which was older: it stands where that stood.
-    fn take_place(&mut self, pending: &mut Pending, kept: RqNo, gone: RqNo) {
+    fn take_place(&mut self, pending: &mut PendingRqs, kept: RqNo, gone: RqNo) {
         let older = self.rqs[gone].fifo_deadline;
         if older < self.rqs[kept].fifo_deadline {
             self.rqs[kept].fifo_deadline = older;
@@ -164,7 +164,7 @@ impl Pool {
     /// that went to the driver, with wrap-around (specs/blk-mq-and-noop.md 7.2). The list is empty
     /// but for aliases, requeues and drains.
     fn list_sorted(&mut self, slot: RqNo) {
-        self.rqs[slot].place = Place::Listed;
+        self.rqs[slot].place = CfqPlace::Listed;
         let new = self.rqs[slot];
         let boundary = self.head;
         let mut at = self.listed.tail();
@@ -190,7 +190,7 @@ impl Pool {
 
     fn list_first(&mut self, slot: RqNo) {
         let rq = &mut self.rqs[slot];
-        rq.place = Place::Listed;
+        rq.place = CfqPlace::Listed;
         rq.started = true;
         self.listed.push_front(&mut self.links, slot.0);
     }
@@ -199,7 +199,7 @@ impl Pool {
     pub fn issue(&mut self) -> Option<ReqId> {
         let slot = RqNo(self.listed.pop_front(&mut self.links)?);
         let rq = &mut self.rqs[slot];
-        rq.place = Place::Issued;
+        rq.place = CfqPlace::Issued;
         self.in_driver += 1;
         self.head = rq.end();
         Some(rq.id)
@@ -208,8 +208,8 @@ impl Pool {
     /// The driver gives it back (*deactivate*).
     pub fn give_back(&mut self, slot: RqNo) {
         let rq = &mut self.rqs[slot];
-        assert_eq!(rq.place, Place::Issued, "only the device gives requests back");
-        rq.place = Place::Returned;
+        assert_eq!(rq.place, CfqPlace::Issued, "only the device gives requests back");
+        rq.place = CfqPlace::Returned;
         self.in_driver -= 1;
     }
 }
@@ -223,14 +223,14 @@ impl Cfq {
     /// Where the request in that slot belongs, at its allocation.
     pub(super) fn prepare_request(&mut self, now: Instant, r: &Request, cx: &mut Cx<'_>) {
         let slot = slot(r.id);
-        if self.pool.rqs[slot].place == Place::Returned {
+        if self.pool.rqs[slot].place == CfqPlace::Returned {
             return; // It keeps its queue.
         }
         let queue = self.resolve(now, r.proc, r.sync, cx);
         self.queues[queue].allocated += 1;
         let rq = &mut self.pool.rqs[slot];
-        debug_assert_eq!(rq.place, Place::Nowhere);
-        *rq = Rq {
+        debug_assert_eq!(rq.place, CfqPlace::Nowhere);
+        *rq = CfqRq {
             id: r.id,
             pos: r.start.0,
             len: r.sectors.0 as u32,
@@ -238,7 +238,7 @@ impl Cfq {
             ctx: CtxNo::of(r.proc),
             fifo_deadline: 0,
             began: tick(r.began),
-            place: Place::Prepared,
+            place: CfqPlace::Prepared,
             sync: r.sync,
             meta: r.flags.any(Flags::META),
             noidle: r.flags.any(Flags::NOIDLE),
@@ -259,7 +259,7 @@ impl Cfq {
             return Run::Usual;
         }
         let rq = self.pool.rqs[slot];
-        assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
+        assert_eq!(rq.place, CfqPlace::Prepared, "a request is prepared, then inserted once");
         let (t, q) = (tick(now), rq.queue);
         self.renew_priority(q, rq.ctx.proc(), cx);
         let from = if self.version == Version::V30 { rq.began } else { t };
@@ -283,9 +283,9 @@ impl Cfq {
     /// Requeued requests and whatever else goes before everything.
     fn insert_at_head(&mut self, slot: RqNo) {
         let rq = self.pool.rqs[slot];
-        let counted = rq.place == Place::Returned;
+        let counted = rq.place == CfqPlace::Returned;
         assert!(
-            counted || rq.place == Place::Prepared,
+            counted || rq.place == CfqPlace::Prepared,
             "a request is prepared before it is inserted"
         );
         if !counted {
@@ -295,7 +295,7 @@ impl Cfq {
     }
 
     /// 6 step 9 for the queue being served.
-    fn request_of_active(&mut self, q: QueueNo, rq: &Rq) -> Run {
+    fn request_of_active(&mut self, q: QueueNo, rq: &CfqRq) -> Run {
         let slice = &mut self.queues[q].slice;
         if !slice.wait_request {
             return Run::Usual;
@@ -403,7 +403,7 @@ impl Cfq {
         let rq = &self.pool.rqs[slot(into)];
         let sync = cx.device.is_sync(io.op, io.flags);
         // What has left its queue has left the elevator: it joins nothing any more.
-        let waits = matches!(rq.place, Place::Queued | Place::Prepared);
+        let waits = matches!(rq.place, CfqPlace::Queued | CfqPlace::Prepared);
         waits && (!sync || rq.sync) && rq.queue == self.queue_of(io, cx)
     }
 
@@ -418,7 +418,7 @@ impl Cfq {
 
     pub(super) fn beside(&self, id: ReqId, side: Side) -> Option<ReqId> {
         let rq = &self.pool.rqs[slot(id)];
-        if rq.id != id || rq.place != Place::Queued {
+        if rq.id != id || rq.place != CfqPlace::Queued {
             return None;
         }
         let beside = RqNo(match side {
@@ -435,7 +435,7 @@ impl Cfq {
                 let rq = &mut self.pool.rqs[slot(kept)];
                 rq.len = r.sectors.0 as u32;
                 let moved = rq.pos != r.start.0;
-                if side == Side::Front && moved && rq.place == Place::Queued {
+                if side == Side::Front && moved && rq.place == CfqPlace::Queued {
                     self.reposition(tick(now), slot(kept), r.start.0);
                 } else {
                     rq.pos = r.start.0;
@@ -463,16 +463,16 @@ impl Cfq {
     fn joined(&mut self, kept: RqNo, gone: RqNo) {
         let (k, g) = (self.pool.rqs[kept], self.pool.rqs[gone]);
         match g.place {
-            Place::Prepared => return,
-            Place::Queued => {}
-            Place::Listed => {
+            CfqPlace::Prepared => return,
+            CfqPlace::Queued => {}
+            CfqPlace::Listed => {
                 // The insertion merge of the multi-queue profile asks for no veto.
                 self.pool.listed.remove(&mut self.pool.links, gone.0);
                 return self.count_returned(g.queue);
             }
             _ => panic!("only a waiting request is merged away"),
         }
-        let together = k.place == Place::Queued && k.queue == g.queue;
+        let together = k.place == CfqPlace::Queued && k.queue == g.queue;
         if together {
             self.pool.take_place(&mut self.queues[g.queue].pending, kept, gone);
         }
@@ -492,7 +492,7 @@ impl Cfq {
 
     /// The request no longer exists.
     pub(super) fn release(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
-        let q = core::mem::replace(&mut self.pool.rqs[slot], Rq::NONE).queue;
+        let q = core::mem::replace(&mut self.pool.rqs[slot], CfqRq::NONE).queue;
         self.queues[q].allocated -= 1;
         self.free_unused(now, q, cx);
     }

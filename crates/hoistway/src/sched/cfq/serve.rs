@@ -11,9 +11,9 @@ use crate::sched::Dispatch;
 use crate::unit::Instant;
 use alloc::vec::Vec;
 
-/// What becomes of the active queue.
+/// Fate of the active queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum TurnVerdict {
     /// It is served on.
     Keep,
     /// The device is kept idle, or waits for what is under way.
@@ -127,10 +127,12 @@ impl Cfq {
         let mut q = QueueNo::NONE;
         if a.is_some() {
             match self.judge(t, a) {
-                Verdict::Keep => return a,
-                Verdict::Wait => return QueueNo::NONE,
-                Verdict::GiveWay => self.expire(now, true, "expired: a real-time queue waits", cx),
-                Verdict::Expire(c) => {
+                TurnVerdict::Keep => return a,
+                TurnVerdict::Wait => return QueueNo::NONE,
+                TurnVerdict::GiveWay => {
+                    self.expire(now, true, "expired: a real-time queue waits", cx)
+                }
+                TurnVerdict::Expire(c) => {
                     let used = self.queues[a].slice.used(t);
                     let why =
                         if used { "expired: slice used" } else { "expired: no more requests" };
@@ -150,10 +152,10 @@ impl Cfq {
         q
     }
 
-    fn judge(&self, t: i64, a: QueueNo) -> Verdict {
+    fn judge(&self, t: i64, a: QueueNo) -> TurnVerdict {
         let (queue, slice) = (&self.queues[a], &self.queues[a].slice);
         if slice.wait_busy && !queue.empty() {
-            return Verdict::Expire(QueueNo::NONE);
+            return TurnVerdict::Expire(QueueNo::NONE);
         }
         let alone = || self.group_of(a).nr_q == 1;
         let group_waits = self.conf.group_idle > 0 && alone() && self.group_of(a).dispatched > 0;
@@ -164,23 +166,23 @@ impl Cfq {
                 && queue.empty()
                 && queue.dispatched > 0
                 && self.should_idle(a);
-            let over = Verdict::Expire(QueueNo::NONE);
-            return if hold || group_waits { Verdict::Wait } else { over };
+            let over = TurnVerdict::Expire(QueueNo::NONE);
+            return if hold || group_waits { TurnVerdict::Wait } else { over };
         }
         if self.early() && queue.class != RT && self.real_time_waits() {
-            return Verdict::GiveWay;
+            return TurnVerdict::GiveWay;
         }
         if !queue.empty() {
-            return Verdict::Keep;
+            return TurnVerdict::Keep;
         }
         let c = self.cooperator(a);
         if c.is_some() {
-            return Verdict::Expire(c);
+            return TurnVerdict::Expire(c);
         }
         if self.timer.is_some() || (queue.dispatched > 0 && self.should_idle(a)) || group_waits {
-            return Verdict::Wait;
+            return TurnVerdict::Wait;
         }
-        Verdict::Expire(QueueNo::NONE)
+        TurnVerdict::Expire(QueueNo::NONE)
     }
 
     /// 2.6.30: the first of all queues is a real-time one.
@@ -244,7 +246,7 @@ impl Cfq {
         dispatched < most
     }
 
-    /// What is in flight will take the rest of the slice.
+    /// Requests in flight will take the rest of the slice.
     fn used_soon(&self, t: i64, q: QueueNo) -> bool {
         let queue = &self.queues[q];
         let needs = self.conf.slice_idle * i64::from(queue.dispatched);

@@ -3,9 +3,9 @@
 use super::{Cfq, Version};
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 
-/// What the tunables say, in the units of the decisions: times in ticks of 1 ms.
+/// Settings in force, in the units of the decisions: times in ticks of 1 ms.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Conf {
+pub(super) struct CfqConf {
     /// Base slices, async and sync.
     pub slice: [i64; 2],
     pub slice_async_rq: i64,
@@ -23,7 +23,7 @@ pub(super) struct Conf {
 }
 
 /// Makes what a row says of its change true, at a tick.
-pub(super) type Effect = fn(&mut Cfq, i64);
+pub(super) type CfqEffect = fn(&mut Cfq, i64);
 
 /// Ten minutes: longer slices and waits make no sense, and nothing overflows.
 const MS_MAX: u64 = 600_000;
@@ -34,7 +34,7 @@ const COUNT_MAX: u64 = i32::MAX as u64;
 const IN_30: usize = 10;
 
 /// The rows of a version; `low_latency`: its default.
-const fn rows(version: Version, low_latency: bool) -> [Setting<Conf, Effect>; 14] {
+const fn rows(version: Version, low_latency: bool) -> [Setting<CfqConf, CfqEffect>; 14] {
     let later = matches!(version, Version::V38);
     let early = matches!(version, Version::V30);
     [
@@ -157,18 +157,18 @@ const fn rows(version: Version, low_latency: bool) -> [Setting<Conf, Effect>; 14
     ]
 }
 
-const ROWS_30: [Setting<Conf, Effect>; 14] = rows(Version::V30, false);
-const ROWS_32: [Setting<Conf, Effect>; 14] = rows(Version::V30, true);
-const ROWS_34: [Setting<Conf, Effect>; 14] = rows(Version::V34, true);
-const ROWS_38: [Setting<Conf, Effect>; 14] = rows(Version::V38, true);
-pub(super) static SETTINGS_30: Settings<Conf, Effect> =
+const ROWS_30: [Setting<CfqConf, CfqEffect>; 14] = rows(Version::V30, false);
+const ROWS_32: [Setting<CfqConf, CfqEffect>; 14] = rows(Version::V30, true);
+const ROWS_34: [Setting<CfqConf, CfqEffect>; 14] = rows(Version::V34, true);
+const ROWS_38: [Setting<CfqConf, CfqEffect>; 14] = rows(Version::V38, true);
+pub(super) static SETTINGS_30: Settings<CfqConf, CfqEffect> =
     Settings::new("cfq-2.6.30", ROWS_30.split_at(IN_30).0);
-pub(super) static SETTINGS_32: Settings<Conf, Effect> =
+pub(super) static SETTINGS_32: Settings<CfqConf, CfqEffect> =
     Settings::new("cfq-2.6.32", ROWS_32.split_at(IN_30).0);
-pub(super) static SETTINGS_33: Settings<Conf, Effect> = Settings::new("cfq-2.6.33", &ROWS_34);
-pub(super) static SETTINGS_35: Settings<Conf, Effect> = Settings::new("cfq-2.6.35", &ROWS_34);
-pub(super) static SETTINGS_34: Settings<Conf, Effect> = Settings::new("cfq", &ROWS_34);
-pub(super) static SETTINGS_38: Settings<Conf, Effect> = Settings::new("cfq-2.6.38", &ROWS_38);
+pub(super) static SETTINGS_33: Settings<CfqConf, CfqEffect> = Settings::new("cfq-2.6.33", &ROWS_34);
+pub(super) static SETTINGS_35: Settings<CfqConf, CfqEffect> = Settings::new("cfq-2.6.35", &ROWS_34);
+pub(super) static SETTINGS_34: Settings<CfqConf, CfqEffect> = Settings::new("cfq", &ROWS_34);
+pub(super) static SETTINGS_38: Settings<CfqConf, CfqEffect> = Settings::new("cfq-2.6.38", &ROWS_38);
 pub(super) static TUNABLES_30: [Tunable; IN_30] = listed(ROWS_30.split_at(IN_30).0);
 pub(super) static TUNABLES_32: [Tunable; IN_30] = listed(ROWS_32.split_at(IN_30).0);
 pub(super) static TUNABLES_34: [Tunable; ROWS_34.len()] = listed(&ROWS_34);

@@ -1,9 +1,9 @@
 //! Whose turn it is: keys within a service tree, when a queue is in one, and which group, class, type and queue come
 //! next (specs/cfq.md 5, 7.1 step 4, 7.4).
 
-use super::group::{ASYNC, Group, NOIDLE, SYNC, TreeNo, kind};
+use super::group::{ASYNC, CfqGroup, NOIDLE, SYNC, TreeNo, kind};
 use super::ids::QueueNo;
-use super::queue::Queue;
+use super::queue::CfqQueue;
 use super::{Cfq, IDLE, TARGET_LATENCY, Version};
 use crate::group::GroupId;
 use crate::rows::Id;
@@ -14,7 +14,7 @@ const IDLE_DELAY: i64 = 200;
 const FRONT: i64 = 1000;
 
 impl Cfq {
-    pub(super) fn group_of(&self, q: QueueNo) -> &Group {
+    pub(super) fn group_of(&self, q: QueueNo) -> &CfqGroup {
         &self.groups.rows[self.queues[q].turn.group]
     }
 
@@ -26,7 +26,7 @@ impl Cfq {
     }
 
     /// The tree a queue belongs in.
-    fn own_tree(&self, queue: &Queue) -> TreeNo {
+    fn own_tree(&self, queue: &CfqQueue) -> TreeNo {
         match self.version {
             Version::V30 => TreeNo { group: queue.turn.group, number: 0 },
             _ => TreeNo::of(queue.turn.group, queue.class, kind(queue)),

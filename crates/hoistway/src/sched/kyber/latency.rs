@@ -14,7 +14,7 @@ const PATIENCE: Nanos = Nanos::secs(1);
 
 /// Which of the two latencies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum LatencyKind {
     /// From the start of the request (its tag is taken): with the time in kyber's queues.
     Total,
     /// From its issue to the device.
@@ -27,7 +27,7 @@ pub(super) struct Latencies {
     target: Nanos,
     /// Width of a bucket: target / 4, rounded down, at least 1 ns.
     width: u64,
-    /// [`Kind::Total`], [`Kind::Io`]. At most a timer period of samples beyond [`SAMPLES`].
+    /// [`LatencyKind::Total`], [`LatencyKind::Io`]. At most a timer period of samples beyond [`SAMPLES`].
     histograms: [[u32; BUCKETS]; 2],
     /// Until when an evaluation with few samples is put off; shared by both histograms.
     ready_at: Option<Instant>,
@@ -79,7 +79,7 @@ impl Latencies {
     ///
     /// A p99 of twenty samples is noise, hence 500; and a domain that is slow rarely fills its histogram,
     /// hence the second.
-    pub fn percentile(&mut self, now: Instant, kind: Kind, percent: u32) -> Option<u8> {
+    pub fn percentile(&mut self, now: Instant, kind: LatencyKind, percent: u32) -> Option<u8> {
         let histogram = &mut self.histograms[kind as usize];
         let samples: u32 = histogram.iter().sum();
         if samples == 0 {
@@ -95,7 +95,7 @@ impl Latencies {
         Some(found)
     }
 
-    pub fn histogram(&self, kind: Kind) -> &[u32; BUCKETS] {
+    pub fn histogram(&self, kind: LatencyKind) -> &[u32; BUCKETS] {
         &self.histograms[kind as usize]
     }
 }
@@ -173,23 +173,23 @@ mod tests {
     fn few_samples_are_evaluated_after_a_second() {
         let mut l = Latencies::new(Nanos::ms(2));
         let at = |ms| Instant::ZERO + Nanos::ms(ms);
-        assert_eq!(l.percentile(at(0), Kind::Io, 90), None);
+        assert_eq!(l.percentile(at(0), LatencyKind::Io, 90), None);
         assert_eq!(l.ready_at, None, "an empty histogram starts no second");
         l.add(Nanos::ms(1), Nanos(1));
-        assert_eq!(l.percentile(at(100), Kind::Io, 90), None);
-        assert_eq!(l.percentile(at(1099), Kind::Io, 90), None);
-        assert_eq!(l.percentile(at(1100), Kind::Io, 90), Some(0));
-        assert_eq!(l.histogram(Kind::Io), &[0; BUCKETS]);
-        assert_eq!(l.percentile(at(1100), Kind::Total, 99), None, "a new second has begun");
-        assert_eq!(l.percentile(at(2100), Kind::Total, 99), Some(1));
+        assert_eq!(l.percentile(at(100), LatencyKind::Io, 90), None);
+        assert_eq!(l.percentile(at(1099), LatencyKind::Io, 90), None);
+        assert_eq!(l.percentile(at(1100), LatencyKind::Io, 90), Some(0));
+        assert_eq!(l.histogram(LatencyKind::Io), &[0; BUCKETS]);
+        assert_eq!(l.percentile(at(1100), LatencyKind::Total, 99), None, "a new second has begun");
+        assert_eq!(l.percentile(at(2100), LatencyKind::Total, 99), Some(1));
     }
 
     #[test]
     fn many_samples_are_evaluated_at_once() {
         let mut l = Latencies::new(Nanos::ms(2));
         (0..499).for_each(|_| l.add(Nanos::ms(3), Nanos(1)));
-        assert_eq!(l.percentile(Instant::ZERO, Kind::Total, 99), None);
+        assert_eq!(l.percentile(Instant::ZERO, LatencyKind::Total, 99), None);
         l.add(Nanos::ms(3), Nanos(1));
-        assert_eq!(l.percentile(Instant::ZERO, Kind::Total, 99), Some(5));
+        assert_eq!(l.percentile(Instant::ZERO, LatencyKind::Total, 99), Some(5));
     }
 }

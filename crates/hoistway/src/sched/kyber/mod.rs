@@ -34,7 +34,7 @@
 mod latency;
 mod tokens;
 
-use self::latency::{BAD, BUCKETS, Kind, Latencies};
+use self::latency::{BAD, BUCKETS, Latencies, LatencyKind};
 use self::tokens::Tokens;
 use super::software_queue::newest_match;
 use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
@@ -147,9 +147,9 @@ const TOTAL_PERCENT: u32 = 99;
 /// The request holds no token.
 const NO_TOKEN: u16 = u16::MAX;
 
-/// What is known of the request in one slot.
+/// Facts about the request in one slot.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct KyberSlot {
     id: ReqId,
     cpu: u32,
     queue: u16,
@@ -161,7 +161,7 @@ struct Slot {
 
 /// One hardware queue.
 #[derive(Clone, Debug)]
-struct HwQueue {
+struct KyberQueue {
     /// Requests in its software queues and flushed lists.
     waiting: u32,
     cur_domain: usize,
@@ -181,10 +181,10 @@ pub struct Kyber {
     limits_sync_writes: bool,
     hw_queues: u32,
     links: Links,
-    slots: Vec<Slot>,
+    slots: Vec<KyberSlot>,
     /// By CPU and domain, for the CPUs seen so far.
     cpus: Vec<[List; DOMAINS]>,
-    queues: Vec<HwQueue>,
+    queues: Vec<KyberQueue>,
     tokens: [Tokens; DOMAINS],
     latencies: [Latencies; MEASURED],
     adapt_at: Option<Instant>,
@@ -198,7 +198,7 @@ pub struct Kyber {
 impl Kyber {
     /// An empty scheduler with all tokens free and all tunables at their defaults.
     pub fn new(setup: &Setup<'_>) -> Kyber {
-        let vacant = Slot {
+        let vacant = KyberSlot {
             id: ReqId(Handle { slot: NIL, generation: 0 }),
             cpu: 0,
             queue: 0,
@@ -206,7 +206,7 @@ impl Kyber {
             domain: 0,
             returned: false,
         };
-        let queue = HwQueue {
+        let queue = KyberQueue {
             waiting: 0,
             cur_domain: READ,
             batching: 0,
@@ -339,12 +339,12 @@ impl Kyber {
     fn adapt(&mut self, now: Instant, cx: &mut Cx<'_>) {
         let mut congested = false;
         for latencies in &mut self.latencies {
-            let p90 = latencies.percentile(now, Kind::Io, IO_PERCENT);
+            let p90 = latencies.percentile(now, LatencyKind::Io, IO_PERCENT);
             congested |= p90.is_some_and(|bucket| bucket >= BAD);
         }
         for domain in 0..MEASURED {
             let latencies = &mut self.latencies[domain];
-            let fresh = latencies.percentile(now, Kind::Total, TOTAL_PERCENT);
+            let fresh = latencies.percentile(now, LatencyKind::Total, TOTAL_PERCENT);
             let p99 = if congested {
                 let saved = latencies.saved_p99.take();
                 fresh.or(saved)
@@ -420,8 +420,14 @@ impl Scheduler for Kyber {
         }
         let (queue, index) = self.place_of(cpu);
         let returned = at == At::Head;
-        self.slots[id.index()] =
-            Slot { id, cpu, queue: queue as u16, token: NO_TOKEN, domain: domain as u8, returned };
+        self.slots[id.index()] = KyberSlot {
+            id,
+            cpu,
+            queue: queue as u16,
+            token: NO_TOKEN,
+            domain: domain as u8,
+            returned,
+        };
         let list = &mut self.cpus[cpu as usize][domain];
         if returned {
             list.push_front(&mut self.links, id.slot());
@@ -507,7 +513,7 @@ impl Scheduler for Kyber {
     /// waits is taken out all the same.
     fn merged(&mut self, _now: Instant, _kept: ReqId, what: Merged, _cx: &mut Cx<'_>) {
         let Merged::Request(gone) = what else { return };
-        let Slot { id, cpu, queue, domain, .. } = self.slots[gone.index()];
+        let KyberSlot { id, cpu, queue, domain, .. } = self.slots[gone.index()];
         if id != gone || !self.links.linked(gone.slot()) {
             return;
         }
@@ -573,7 +579,9 @@ impl Stage for Kyber {
         }
         for (domain, latencies) in self.latencies.iter().enumerate() {
             put("adjusted", domain, self.adjusted[domain] as i64);
-            for (name, kind) in [("total_samples", Kind::Total), ("io_samples", Kind::Io)] {
+            for (name, kind) in
+                [("total_samples", LatencyKind::Total), ("io_samples", LatencyKind::Io)]
+            {
                 for (bucket, &n) in latencies.histogram(kind).iter().enumerate() {
                     put(name, BUCKETS * domain + bucket, n.into());
                 }

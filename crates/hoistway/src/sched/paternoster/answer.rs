@@ -26,7 +26,7 @@ const WINDOW: u64 = 1024 * 16;
 /// For so long a hold back counts as the cause.
 const LATELY: Nanos = Nanos::secs(1);
 
-/// What is noted of one target beside its latencies.
+/// Notes on one target beside its latencies.
 #[derive(Clone, Debug)]
 struct Note {
     /// Least time in the drive when nothing else was inside, rising 1/256 a request; 0: it never was alone.
@@ -202,7 +202,7 @@ impl Paternoster {
             let needs_per_s = per_second(1, cycle).max(per_s);
             return Answer::Place { needs_per_s, may_per_s: per_s };
         };
-        let cost_permille = self.strict.cost_permille(self.valve.ceiling());
+        let cost_permille = self.strict.cost_permille(self.valve.ceiling().0);
         Answer::Loss { best_p99: p99, cost_permille }
     }
 }

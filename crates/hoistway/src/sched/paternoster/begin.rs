@@ -29,7 +29,7 @@ use crate::unit::{Instant, Nanos};
 
 /// Idle for so long, a leaf begins anew.
 const ANEW: Nanos = Nanos::secs(2);
-/// What takes so long of a disk takes so much less of flash.
+/// Flash takes so much less time than a disk.
 const FLASH_FASTER: u64 = 8;
 /// Who has so many under way at once does not wait for one read after another: two windows of read-ahead in pieces
 /// of 32 KiB are 16.
@@ -37,7 +37,7 @@ const DEEP: u32 = 24;
 /// How long the others are held while a leader thinks.
 const THINKS: Nanos = Nanos::ms(8);
 /// The account: what leaders may hold others for at once; it fills by half of the time.
-const ACCOUNT: u64 = 15_000_000_000;
+const ACCOUNT: Nanos = Nanos::secs(15);
 /// Beginnings so near to each other belong together.
 const NEAR: Nanos = Nanos::ms(200);
 /// More than so many together are a batch.
@@ -64,10 +64,10 @@ pub(super) struct Begin {
     leader: LeafId,
     /// While a leader thinks.
     until: Option<Instant>,
-    account: u64,
+    account: Nanos,
     at: Instant,
     /// For how long others were held while the leader thought, as far as it has not been charged for it.
-    thought: u64,
+    thought: Nanos,
     pub count: u64,
 }
 
@@ -81,7 +81,7 @@ impl Begin {
             until: None,
             account: ACCOUNT,
             at: now,
-            thought: 0,
+            thought: Nanos::ZERO,
             count: 0,
         }
     }
@@ -114,22 +114,22 @@ impl Begin {
         }
         self.settle(now);
         (self.requests == 0 || self.leader == leaf)
-            && self.account > 0
+            && self.account > Nanos::ZERO
             && other_target.is_none_or(|at| at + TARGET_LATELY <= now)
     }
 
     /// Brings the account up to date.
     fn settle(&mut self, now: Instant) {
-        let past = now.since(self.at).0;
+        let past = now.since(self.at);
         self.at = now;
         let held = match self.until {
             _ if self.requests > 0 => past,
             Some(until) => {
-                let held = past.saturating_sub(now.since(until).0);
+                let held = past.saturating_sub(now.since(until));
                 self.thought += held;
                 held
             }
-            None => 0,
+            None => Nanos::ZERO,
         };
         let free = past - held;
         self.account = (self.account + free).min(ACCOUNT).saturating_sub(held);
@@ -140,7 +140,7 @@ impl Begin {
     pub fn thought(&mut self, now: Instant) -> Option<(LeafId, Nanos)> {
         self.settle(now);
         let thought = core::mem::take(&mut self.thought);
-        (thought > 0).then_some((self.leader, Nanos(thought)))
+        (thought > Nanos::ZERO).then_some((self.leader, thought))
     }
 
     pub fn arrived(&mut self, now: Instant, leaf: LeafId) {
@@ -155,7 +155,7 @@ impl Begin {
     pub fn over(&mut self, now: Instant, idle: bool) {
         self.settle(now);
         self.requests -= 1;
-        if idle && self.requests == 0 && self.account > 0 {
+        if idle && self.requests == 0 && self.account > Nanos::ZERO {
             self.until = Some(now + THINKS);
         }
     }

@@ -18,8 +18,8 @@
 
 use super::fair::LeafId;
 use super::lane::Waiting;
-use super::valve::UNIT;
-use super::{Paternoster, Slot};
+use super::measure::UNIT;
+use super::{Paternoster, RequestSlot};
 use crate::env::Cx;
 use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
@@ -40,14 +40,14 @@ const BESIDE_LANE: u64 = 44 * UNIT;
 const THINK_LONG: Nanos = Nanos::ms(3);
 const WAIT_MOST: Nanos = Nanos::ms(8);
 const WAIT_SLACK: Nanos = Nanos::us(200);
-/// What a change of place is taken to cost.
+/// Assumed price of a change of place.
 const CHANGE: u64 = 128 * UNIT;
 /// A visit of the lane costs three times its own time: the way there and the way back.
 const VISIT_COST: u64 = 3;
 
 /// The turn of a leaf that streams.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
+struct DiskSlice {
     leaf: LeafId,
     budget: Nanos,
     used: Nanos,
@@ -56,7 +56,7 @@ struct Slice {
 
 #[derive(Debug, Default)]
 pub(super) struct Disk {
-    slice: Option<Slice>,
+    slice: Option<DiskSlice>,
     /// Requests of the lane that still go in this visit.
     visit: u32,
 }
@@ -162,7 +162,7 @@ impl Paternoster {
         let (weight, mean) = self.fair.share_of(leaf);
         let budget = u128::from(base.0) * u128::from(weight) / u128::from(mean);
         let budget = Nanos(budget as u64).max(base / 8).min(base * 4);
-        self.disk.slice = Some(Slice { leaf, budget, used: Nanos::ZERO, began: now });
+        self.disk.slice = Some(DiskSlice { leaf, budget, used: Nanos::ZERO, began: now });
     }
 
     /// Ends the slice when it is used up and drained, or nobody is worth waiting for; names the time of the wait.
@@ -192,7 +192,7 @@ impl Paternoster {
     }
 
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
-    pub(super) fn completed_disk(&mut self, took: Nanos, s: &Slot) {
+    pub(super) fn completed_disk(&mut self, took: Nanos, s: &RequestSlot) {
         let time_units = took.0 * UNIT / UNIT_TIME;
         self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
         if s.lane {
@@ -206,6 +206,134 @@ impl Paternoster {
             && slice.leaf == s.leaf
         {
             slice.used += took;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::env::Env;
+    use crate::group::{GroupId, ProcId};
+    use crate::request::{Io, ReqId};
+    use crate::sched::{At, Scheduler, Setup};
+    use crate::stage::Stage;
+    use crate::unit::{IoPrio, QueueId, Sectors};
+    use alloc::vec::Vec;
+
+    /// A disk that takes as long as a test says.
+    struct Rig {
+        env: Env,
+        sched: Paternoster,
+        now: Instant,
+        inside: Vec<ReqId>,
+        next: u64,
+        /// Where each process goes on.
+        ends: [u64; 4],
+    }
+
+    impl Rig {
+        fn new() -> Rig {
+            let mut device = Device::new(Sectors(1 << 30), 32);
+            device.rotational = true;
+            let mut env = Env::new(device, 128, 128);
+            let setup = Setup { device: &env.device, requests: 128, now: Instant::ZERO };
+            let mut sched = Paternoster::new(&setup);
+            // Nobody goes first because it has just begun.
+            sched.set(Instant::ZERO, "begin", 0, &mut env.cx()).unwrap();
+            for _ in 0..4 {
+                env.procs.add(GroupId::ROOT, IoPrio::be(4));
+            }
+            Rig { env, sched, now: Instant::ZERO, inside: Vec::new(), next: 0, ends: [0; 4] }
+        }
+
+        /// The next piece of the stream of that process.
+        fn read_on(&mut self, proc: u32) {
+            let start = (u64::from(proc) << 24) + self.ends[proc as usize];
+            self.ends[proc as usize] += 256;
+            self.next += 1;
+            let mut io = Io::read(self.next, ProcId(proc), start, 256);
+            (io.group, io.prio) = (GroupId::ROOT, IoPrio::be(4));
+            let id = self.env.requests.create(io, true, QueueId(0), self.now).expect("a slot");
+            self.sched.insert(self.now, id, At::Tail, &mut self.env.cx());
+        }
+
+        /// Processes whose requests the disk gets now.
+        fn dispatch(&mut self) -> Vec<ProcId> {
+            let mut sent = Vec::new();
+            while let Dispatch::Issue(id) =
+                self.sched.dispatch(self.now, QueueId(0), &mut self.env.cx())
+            {
+                self.env.requests.get_mut(id).issued = self.now;
+                sent.push(self.env.requests[id].proc);
+                self.inside.push(id);
+            }
+            sent
+        }
+
+        /// The oldest request inside is over after so long.
+        fn complete(&mut self, took: Nanos) -> ProcId {
+            self.now += took;
+            let id = self.inside.remove(0);
+            let proc = self.env.requests[id].proc;
+            self.sched.complete(self.now, id, &mut self.env.cx());
+            self.env.requests.remove(id);
+            proc
+        }
+
+        /// Two processes stream, 20 requests deep; who was served for each of `n` requests.
+        fn stream(&mut self, n: usize, took: Nanos) -> Vec<u32> {
+            for proc in [0, 1] {
+                (0..20).for_each(|_| self.read_on(proc));
+            }
+            let mut all = Vec::new();
+            while all.len() < n {
+                self.dispatch();
+                let proc = self.complete(took);
+                self.read_on(proc.0);
+                all.push(proc.0);
+            }
+            all
+        }
+    }
+
+    /// Lengths of runs of equal neighbours.
+    fn runs(all: &[u32]) -> Vec<usize> {
+        all.chunk_by(|a, b| a == b).map(<[u32]>::len).collect()
+    }
+
+    #[test]
+    fn streams_take_turns_of_at_least_400_ms() {
+        let all = Rig::new().stream(2_000, Nanos::ms(2));
+        let runs = runs(&all[200..]);
+        // What is inside when a slice is used up goes too.
+        let whole = &runs[1..runs.len() - 1];
+        let slice = (SLICE_LEAST.0 / 2_000_000) as usize;
+        let fits = |n: &usize| (slice..=slice + STREAM_DEPTH as usize).contains(n);
+        assert!(whole.len() > 4 && whole.iter().all(fits), "{runs:?}");
+    }
+
+    #[test]
+    fn streams_that_wait_have_equal_time() {
+        let all = Rig::new().stream(4_000, Nanos::ms(1));
+        let of = |proc| all.iter().filter(|&&p| p == proc).count();
+        let slice = (SLICE_MOST.0 / 1_000_000) as usize + STREAM_DEPTH as usize;
+        assert!(of(0).abs_diff(of(1)) <= slice, "{} and {}", of(0), of(1));
+    }
+
+    #[test]
+    fn four_requests_of_a_stream_are_inside_and_none_of_another() {
+        let mut rig = Rig::new();
+        rig.stream(400, Nanos::ms(2));
+        for _ in 0..400 {
+            rig.dispatch();
+            let procs: Vec<ProcId> =
+                rig.inside.iter().map(|&id| rig.env.requests[id].proc).collect();
+            assert!(procs.len() <= STREAM_DEPTH as usize, "{procs:?}");
+            assert!(procs.iter().all(|p| *p == procs[0]), "{procs:?}");
+            let proc = rig.complete(Nanos::ms(2));
+            rig.read_on(proc.0);
         }
     }
 }

@@ -30,7 +30,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 ids! {
-    /// What one process submits to one group, sync or async.
+    /// Requests of one process to one group, sync or async.
     LeafId;
 }
 
@@ -41,15 +41,15 @@ const SCALE: u64 = 1 << 10;
 
 /// A place in the queue of its parent: a leaf or a group.
 #[derive(Clone, Copy, Debug)]
-struct Tag {
+struct StartTag {
     start: u64,
     weight: u32,
-    /// What the last division left.
+    /// Rest of the last division.
     rest: u32,
 }
 
-impl Tag {
-    const NEW: Tag = Tag { start: 0, weight: WEIGHT, rest: 0 };
+impl StartTag {
+    const NEW: StartTag = StartTag { start: 0, weight: WEIGHT, rest: 0 };
 
     /// Pays for `units` from the later of its own tag and the parent's virtual time.
     fn pay(&mut self, vtime: u64, units: u64) {
@@ -70,7 +70,7 @@ pub(super) struct Leaf {
     streams: bool,
     /// The last request was a sync write.
     pub sync_write: bool,
-    tag: Tag,
+    tag: StartTag,
     /// Greedy requests that wait.
     pub fifo: List,
     /// Requests that wait, of either kind.
@@ -91,7 +91,7 @@ pub(super) struct Leaf {
     idle_since: Option<Instant>,
     /// Of the drive since it began.
     pub had: Nanos,
-    /// Who began with it.
+    /// Number of the beginnings near its own.
     pub together: u32,
     /// Its process or its group has gone.
     gone: bool,
@@ -105,7 +105,7 @@ impl Leaf {
             sync,
             streams: false,
             sync_write: false,
-            tag: Tag::NEW,
+            tag: StartTag::NEW,
             fifo: List::new(),
             waiting: 0,
             inside: 0,
@@ -175,9 +175,9 @@ const THINK_MOST: Nanos = Nanos::secs(1);
 
 /// A group.
 #[derive(Clone, Debug)]
-struct Node {
+struct FairGroup {
     parent: GroupId,
-    tag: Tag,
+    tag: StartTag,
     vtime: u64,
     /// Children with greedy requests, by tag.
     children: Tree,
@@ -187,7 +187,7 @@ struct Node {
 /// Leaves, groups and their tags.
 #[derive(Debug)]
 pub(super) struct Fair {
-    groups: Rows<GroupId, Node>,
+    groups: Rows<GroupId, FairGroup>,
     leaves: Rows<LeafId, Leaf>,
     free: Vec<LeafId>,
     by_owner: BTreeMap<(ProcId, GroupId, bool), LeafId>,
@@ -232,7 +232,8 @@ impl Fair {
 
     /// A group comes into being below `parent`.
     pub fn add_group(&mut self, group: GroupId, parent: GroupId) {
-        let node = Node { parent, tag: Tag::NEW, vtime: 0, children: Tree::new(), gone: false };
+        let node =
+            FairGroup { parent, tag: StartTag::NEW, vtime: 0, children: Tree::new(), gone: false };
         if self.groups.len() <= group.index() {
             self.groups.resize(group.index() + 1, node.clone());
         }
@@ -536,4 +537,140 @@ impl Fair {
 
 fn owner(leaf: &Leaf) -> (ProcId, GroupId, bool) {
     (leaf.proc, leaf.group, leaf.sync)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Leaves that stay backlogged: each has one request that waits, by its slot.
+    struct Rig {
+        fair: Fair,
+        links: Links,
+        served: Vec<u64>,
+    }
+
+    impl Rig {
+        fn new() -> Rig {
+            Rig { fair: Fair::new(), links: Links::new(64), served: Vec::new() }
+        }
+
+        fn group(&mut self, n: u32, parent: GroupId, weight: u32) -> GroupId {
+            self.fair.add_group(GroupId(n), parent);
+            self.fair.set_weight(GroupId(n), weight);
+            GroupId(n)
+        }
+
+        /// A leaf of a process of its own.
+        fn leaf(&mut self, group: GroupId) -> LeafId {
+            let id = self.fair.leaf_of(ProcId(self.served.len() as u32), group, true);
+            self.served.push(0);
+            self.fair.push(&mut self.links, id, id.0);
+            id
+        }
+
+        /// Serves the leaf with the smallest tags; it stays backlogged.
+        fn serve(&mut self, units: u64) -> LeafId {
+            let id = self.fair.smallest().expect("a backlog");
+            self.fair.charge(id, units, true);
+            self.served[id.0 as usize] += units;
+            id
+        }
+
+        fn serve_turns(&mut self, turns: usize) {
+            for _ in 0..turns {
+                self.serve(16);
+            }
+        }
+    }
+
+    /// The guarantee: `|S_i / w_i - S_j / w_j| <= u_max (1 / w_i + 1 / w_j)`, at any moment.
+    #[test]
+    fn backlogged_groups_differ_by_no_more_than_the_bound() {
+        let (mut rig, weights) = (Rig::new(), [100u32, 200, 700, 1]);
+        for (n, &weight) in weights.iter().enumerate() {
+            let group = rig.group(n as u32 + 1, GroupId::ROOT, weight);
+            rig.leaf(group);
+        }
+        let largest = 300;
+        for turn in 0..20_000u64 {
+            rig.serve(17 + turn * 7919 % (largest - 16));
+            for (i, &wi) in weights.iter().enumerate() {
+                for (j, &wj) in weights.iter().enumerate().skip(i + 1) {
+                    let (wi, wj) = (u64::from(wi), u64::from(wj));
+                    let apart = (rig.served[i] * wj).abs_diff(rig.served[j] * wi);
+                    assert!(apart <= largest * (wi + wj) + wi * wj, "{i} and {j} at {turn}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_count_among_siblings_and_not_across_levels() {
+        let mut rig = Rig::new();
+        let (a, b) = (rig.group(1, GroupId::ROOT, 100), rig.group(2, GroupId::ROOT, 300));
+        let (one, two) = (rig.group(3, b, 100), rig.group(4, b, 200));
+        for group in [a, one, two] {
+            rig.leaf(group);
+        }
+        rig.serve_turns(12_000);
+        let parts: Vec<u64> = rig.served.iter().map(|s| s * 1000 / (12_000 * 16)).collect();
+        assert!(parts[0].abs_diff(250) <= 1, "a quarter: {parts:?}");
+        assert!(parts[1].abs_diff(250) <= 1 && parts[2].abs_diff(500) <= 1, "{parts:?}");
+    }
+
+    #[test]
+    fn idle_time_earns_nothing() {
+        let mut rig = Rig::new();
+        let [a, b] = [(); 2].map(|()| rig.leaf(GroupId::ROOT));
+        rig.fair.remove(&mut rig.links, b, b.0);
+        rig.serve_turns(1000);
+        rig.fair.push(&mut rig.links, b, b.0);
+        let before = rig.served.clone();
+        rig.serve_turns(100);
+        let since = |leaf: LeafId| rig.served[leaf.0 as usize] - before[leaf.0 as usize];
+        assert!(since(a).abs_diff(since(b)) <= 2 * 16, "{} and {}", since(a), since(b));
+    }
+
+    /// Virtual time follows choices only: a row that merely goes on does not cancel what others have coming.
+    #[test]
+    fn a_service_that_goes_on_leaves_the_claims_of_others() {
+        let mut rig = Rig::new();
+        let [a, b] = [(); 2].map(|()| rig.leaf(GroupId::ROOT));
+        assert_eq!(rig.serve(16), a);
+        rig.fair.charge(a, 160, false);
+        let turns = (0..100).take_while(|_| rig.serve(16) == b).count();
+        assert_eq!(turns, 11, "what the row took comes back");
+    }
+
+    #[test]
+    fn a_leaf_whose_process_is_gone_gives_its_place_away_when_nothing_is_left() {
+        let mut rig = Rig::new();
+        let leaf = rig.leaf(GroupId::ROOT);
+        rig.fair.leaf_mut(leaf).arrives(Instant::ZERO, Sectors(0), Sectors(8));
+        rig.fair.proc_gone(ProcId(0), None);
+        assert_eq!(rig.fair.leaves_kept(), 1, "its request waits");
+        rig.fair.remove(&mut rig.links, leaf, leaf.0);
+        rig.fair.leaf_mut(leaf).waiting = 0;
+        rig.fair.release_if_idle(leaf);
+        assert_eq!(rig.fair.leaves_kept(), 0);
+        assert_eq!(rig.fair.leaf_of(ProcId(9), GroupId::ROOT, false), leaf, "another takes it");
+    }
+
+    #[test]
+    fn a_leaf_streams_when_most_of_its_starts_continue_the_request_before() {
+        let mut leaf = Leaf::new(ProcId(0), GroupId::ROOT, true);
+        let after = |leaf: &mut Leaf, n: u64| {
+            (0..n).for_each(|_| {
+                let start = leaf.last_end;
+                leaf.arrives(Instant::ZERO, start, Sectors(start.0.wrapping_add(8)));
+            });
+            leaf.is_stream()
+        };
+        leaf.last_end = Sectors(0);
+        assert!(!after(&mut leaf, 6));
+        assert!(after(&mut leaf, 1), "1 - (7/8)^7 is above 600 of 1024");
+        leaf.sync_write = true;
+        assert!(!leaf.is_stream(), "sync writes come one by one");
+    }
 }

@@ -17,7 +17,7 @@
 //!
 //! Source: specs/paternoster.md 3 and 6.
 
-use super::valve::UNIT;
+use super::measure::UNIT;
 use crate::group::GroupId;
 use crate::rows::{Id, Rows};
 use crate::table::NIL;
@@ -41,7 +41,7 @@ const LONG_THOUGHT: u64 = 8;
 const PART: u64 = 50;
 const DEBT_VALVES: u64 = 4;
 
-/// What a group wants.
+/// A group's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// As low as goes without loss.
@@ -58,7 +58,7 @@ pub(super) struct InForce {
 
 /// Counts of latencies by eighths of octaves from 1 us on; halved now and then, so that the past fades.
 #[derive(Clone, Debug)]
-pub(super) struct Latencies {
+pub(super) struct LatencyHistogram {
     counts: [u32; BUCKETS],
     total: u32,
     mean: u64,
@@ -72,9 +72,9 @@ const BUCKETS: usize = 8 * 24;
 /// The counts are halved at so many.
 const FULL: u32 = 8192;
 
-impl Latencies {
-    fn new() -> Latencies {
-        Latencies { counts: [0; BUCKETS], total: 0, mean: 0, requests: 0, units: 0 }
+impl LatencyHistogram {
+    fn new() -> LatencyHistogram {
+        LatencyHistogram { counts: [0; BUCKETS], total: 0, mean: 0, requests: 0, units: 0 }
     }
 
     fn add(&mut self, latency: Nanos, units: u64) {
@@ -130,12 +130,12 @@ pub(super) struct Waiting {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct TargetLane {
     /// Own target of each group.
     own: Rows<GroupId, Option<Target>>,
     /// That of the nearest group upward which has one.
     in_force: Rows<GroupId, Option<InForce>>,
-    latencies: Rows<GroupId, Option<Box<Latencies>>>,
+    latencies: Rows<GroupId, Option<Box<LatencyHistogram>>>,
     /// Waiting requests by deadline, slots of the request table.
     queue: Tree,
     nodes: Nodes<u64>,
@@ -146,18 +146,18 @@ pub(super) struct Lane {
     pub service_peak: Nanos,
     /// Ahead of its part, in percent of sixteenths of units.
     debt: u64,
-    /// What changes of place have cost beyond their part, in percent of sixteenths of units.
+    /// Cost of changes of place beyond their part, in percent of sixteenths of units.
     changes: u64,
     /// Percent of the greedy work that may go into changes.
     pub part: u64,
     pub active: Option<Instant>,
-    /// Whose target was served last, and when; and the same of another before it.
+    /// The group whose target was served last, and when; and the same of another before it.
     served: [Option<(GroupId, Instant)>; 2],
 }
 
-impl Lane {
-    pub fn new(requests: usize) -> Lane {
-        let mut lane = Lane {
+impl TargetLane {
+    pub fn new(requests: usize) -> TargetLane {
+        let mut lane = TargetLane {
             own: Rows::new(),
             in_force: Rows::new(),
             latencies: Rows::new(),
@@ -205,7 +205,7 @@ impl Lane {
         children: &dyn Fn(GroupId) -> &'a [GroupId],
     ) {
         self.own[group] = target;
-        self.latencies[group] = target.map(|_| Box::new(Latencies::new()));
+        self.latencies[group] = target.map(|_| Box::new(LatencyHistogram::new()));
         let above = parent.and_then(|p| self.target(p));
         self.pass_down(group, above, children);
     }
@@ -236,8 +236,8 @@ impl Lane {
         }
     }
 
-    /// What has been measured for a group with a target.
-    pub fn latencies(&self, group: GroupId) -> Option<&Latencies> {
+    /// Latencies of a group with a target.
+    pub fn latencies(&self, group: GroupId) -> Option<&LatencyHistogram> {
         self.latencies.get(group)?.as_deref()
     }
 
@@ -367,5 +367,130 @@ impl Lane {
 
     pub fn changes(&self) -> u64 {
         self.changes / 100 / UNIT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: GroupId = GroupId(1);
+    const B: GroupId = GroupId(2);
+    const CHANGE: u64 = 10 * UNIT;
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Nanos::us(us)
+    }
+
+    /// `A` has a target without a number, `B` one of 2 ms; the drive takes 100 us.
+    fn lane() -> TargetLane {
+        let mut lane = TargetLane::new(64);
+        for (group, target) in [(A, Target::Auto), (B, Target::Number(Nanos::ms(2)))] {
+            lane.add_group(group, GroupId::ROOT);
+            lane.set_target(group, Some(target), Some(GroupId::ROOT), &|_| &[]);
+        }
+        serve(&mut lane, 0, A);
+        lane
+    }
+
+    /// A request goes and is over 100 us later, with nobody else waiting.
+    fn serve(lane: &mut TargetLane, from: u64, group: GroupId) {
+        lane.issued(UNIT, 0, false);
+        lane.completed(at(from + 100), at(from), at(from), group, UNIT);
+    }
+
+    fn waiting(number: bool) -> Waiting {
+        Waiting { arrived: at(0), thought: Nanos::ZERO, number }
+    }
+
+    #[test]
+    fn the_earliest_deadline_goes_first_and_without_a_number_it_is_40_services_away() {
+        let mut lane = lane();
+        lane.push(1, at(0), A);
+        lane.push(2, at(1_999), B);
+        lane.push(3, at(2_001), B);
+        assert_eq!((lane.deadline(1), lane.deadline(2)), (at(4_000), at(3_999)));
+        let order = [lane.first(), lane.after(2), lane.after(1), lane.after(3)];
+        assert_eq!(order, [Some(2), Some(1), Some(3), None]);
+    }
+
+    /// Two guarantees: a number is never paced, and nobody for longer than 500 ms.
+    #[test]
+    fn who_owes_more_than_four_changes_waits_500_ms_at_most_unless_there_is_a_number() {
+        let mut lane = lane();
+        let paced = |lane: &TargetLane, w| lane.paced(at(1_000), &w, CHANGE);
+        for _ in 0..2 {
+            lane.issued(UNIT, CHANGE, true);
+            assert_eq!(paced(&lane, waiting(false)), None, "two changes each");
+        }
+        lane.issued(UNIT, CHANGE, true);
+        assert_eq!(paced(&lane, waiting(false)), Some(at(500_000)));
+        assert_eq!(lane.paced(at(500_000), &waiting(false), CHANGE), None);
+        assert_eq!(paced(&lane, waiting(true)), None, "a number is kept");
+        let thinks = Waiting { thought: Nanos::us(800), ..waiting(false) };
+        assert_eq!(paced(&lane, thinks), None, "who thinks for eight services");
+        (0..8).for_each(|slot| lane.push(slot, at(0), A));
+        assert_eq!(paced(&lane, waiting(false)), None, "eight go in one visit");
+    }
+
+    /// The guarantee on throughput: changes take `lane_part` of the greedy work, no more.
+    #[test]
+    fn greedy_work_pays_its_part_for_changes() {
+        let mut lane = lane();
+        let (mut greedy, mut changes) = (0, 0);
+        for turn in 0..100_000 {
+            if lane.paced(at(1_000), &waiting(false), CHANGE).is_none() && turn % 3 == 0 {
+                lane.issued(UNIT, CHANGE, true);
+                changes += 2 * CHANGE;
+            }
+            lane.greedy_issued(5 * UNIT);
+            greedy += 5 * UNIT;
+        }
+        let most = greedy * lane.part / 100 + (OWED_MOST + 2) * CHANGE;
+        assert!(changes <= most && changes * 10 >= most * 9, "{changes} of {most}");
+    }
+
+    #[test]
+    fn a_lane_that_floods_stops_at_half_of_the_device() {
+        let (mut lane, valve) = (lane(), 20 * UNIT);
+        let (mut own, mut greedy) = (0, 0);
+        for _ in 0..10_000 {
+            match lane.over(valve) {
+                true => {
+                    lane.greedy_issued(UNIT);
+                    greedy += UNIT;
+                }
+                false => {
+                    lane.issued(UNIT, 0, true);
+                    own += UNIT;
+                }
+            }
+        }
+        let ahead = DEBT_VALVES * valve * 100 / (100 - PART) + UNIT;
+        assert!(own - greedy <= ahead, "{own} against {greedy}");
+    }
+
+    #[test]
+    fn a_target_holds_for_descendants_until_they_have_one_of_their_own() {
+        let (mut lane, child) = (lane(), GroupId(3));
+        lane.add_group(child, A);
+        assert_eq!(lane.target(child), Some(InForce { owner: A, target: Target::Auto }));
+        let number = Target::Number(Nanos::ms(1));
+        lane.set_target(child, Some(number), Some(A), &|_| &[]);
+        lane.set_target(A, None, Some(GroupId::ROOT), &|g| {
+            if g == A { &[GroupId(3)] } else { &[] }
+        });
+        assert_eq!(lane.target(child), Some(InForce { owner: child, target: number }));
+        assert_eq!(lane.target(A), None);
+    }
+
+    #[test]
+    fn the_99th_percentile_is_an_eighth_of_an_octave_wide() {
+        let mut seen = LatencyHistogram::new();
+        assert_eq!(seen.p99(), Nanos::ZERO);
+        (0..990).for_each(|_| seen.add(Nanos::us(100), UNIT));
+        assert!((100_000..=112_500).contains(&seen.p99().0), "{:?}", seen.p99());
+        (0..20).for_each(|_| seen.add(Nanos::ms(5), UNIT));
+        assert!((5_000_000..=5_625_000).contains(&seen.p99().0), "{:?}", seen.p99());
     }
 }

@@ -33,7 +33,7 @@ const ENOUGH: u32 = 16;
 /// Places nearer than this to one counted lately are the same.
 const PLACE: u64 = (1 << 20) / 512;
 
-/// What is to be believed.
+/// The kind of drive that is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Auto,
@@ -46,7 +46,7 @@ pub(super) struct Media {
     choice: Choice,
     /// The device says it is rotational.
     says: bool,
-    /// What was measured contradicts it.
+    /// Measurements contradict it.
     flash: bool,
     fast: u32,
     slow: u32,

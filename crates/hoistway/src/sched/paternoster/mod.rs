@@ -32,9 +32,11 @@ mod answer;
 mod begin;
 mod budget;
 mod disk;
+mod epoch;
 mod fair;
 mod flush;
 mod lane;
+mod measure;
 mod media;
 mod report;
 mod strict;
@@ -64,13 +66,15 @@ use answer::Notes;
 use begin::Begin;
 use budget::Budget;
 use disk::Disk;
+use epoch::{Around, Done};
 use fair::{Fair, LeafId};
 use flush::Flushes;
-use lane::{Lane, TRIAL_MOST, Target, Waiting};
+use lane::{TRIAL_MOST, Target, TargetLane, Waiting};
+use measure::{UNIT, Units};
 use media::Media;
 use strict::Strict;
-use tunables::{GROUP_TUNABLES, KNOBS, SETTINGS, TUNABLES, Written};
-use valve::{Around, Done, UNIT, Valve};
+use tunables::{GROUP_TUNABLES, KNOBS, SETTINGS, TUNABLES, WrittenWeight};
+use valve::Valve;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
@@ -109,22 +113,22 @@ const LOOK_BEHIND: usize = 16;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SlotPlace {
     Nowhere,
     /// In the FIFO of its leaf.
     Greedy,
-    Lane,
+    TargetLane,
     /// Given back by the device; goes before everything.
     Returned,
     Inside,
 }
 
-/// What is known of the request in one slot.
+/// Facts about the request in one slot.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct RequestSlot {
     id: ReqId,
     leaf: LeafId,
-    place: Place,
+    place: SlotPlace,
     lane: bool,
     /// Of a process that has just begun.
     leads: bool,
@@ -146,12 +150,12 @@ struct Slot {
 #[derive(Debug)]
 pub struct Paternoster {
     media: Media,
-    written: Rows<GroupId, Written>,
+    written: Rows<GroupId, WrittenWeight>,
     links: Links,
-    slots: Vec<Slot>,
+    slots: Vec<RequestSlot>,
     returned: List,
     fair: Fair,
-    lane: Lane,
+    lane: TargetLane,
     valve: Valve,
     flushes: Flushes,
     disk: Disk,
@@ -172,15 +176,15 @@ pub struct Paternoster {
     run_units: u64,
     /// Something waits for time until then.
     wake: Option<Instant>,
-    counts: report::Counts,
+    counts: report::SentCounts,
 }
 
 impl Paternoster {
     fn new(setup: &Setup<'_>) -> Paternoster {
-        let vacant = Slot {
+        let vacant = RequestSlot {
             id: ReqId(Handle { slot: NIL, generation: 0 }),
             leaf: LeafId::NONE,
-            place: Place::Nowhere,
+            place: SlotPlace::Nowhere,
             lane: false,
             leads: false,
             number: false,
@@ -193,12 +197,12 @@ impl Paternoster {
         };
         let mut p = Paternoster {
             media: Media::new(setup.device.rotational),
-            written: Rows::from(vec![Written::NOTHING]),
+            written: Rows::from(vec![WrittenWeight::NOTHING]),
             links: Links::new(setup.requests),
             slots: vec![vacant; setup.requests],
             returned: List::new(),
             fair: Fair::new(),
-            lane: Lane::new(setup.requests),
+            lane: TargetLane::new(setup.requests),
             valve: Valve::new(setup.now),
             flushes: Flushes::default(),
             disk: Disk::default(),
@@ -213,7 +217,7 @@ impl Paternoster {
             run_leaf: LeafId::NONE,
             run_units: 0,
             wake: None,
-            counts: report::Counts::default(),
+            counts: report::SentCounts::default(),
         };
         SETTINGS.apply_defaults(&mut p);
         p
@@ -228,7 +232,7 @@ impl Paternoster {
         self.learn(parent, cx);
         self.fair.add_group(group, parent);
         self.lane.add_group(group, parent);
-        self.written.resize(group.index() + 1, Written::NOTHING);
+        self.written.resize(group.index() + 1, WrittenWeight::NOTHING);
     }
 
     fn waiting(&self) -> u32 {
@@ -269,14 +273,14 @@ impl Paternoster {
                 return Some(until);
             }
         }
-        self.lane.paced(now, &w, self.valve.change)
+        self.lane.paced(now, &w, self.valve.change().0)
     }
 
     /// The leaf whose row goes on, or the one with the smallest tags; and whether it is that.
     fn choose(&self) -> Option<(LeafId, bool)> {
-        if self.run_leaf.is_some() && self.valve.row > 0 {
+        if self.run_leaf.is_some() && self.valve.row().0 > 0 {
             let leaf = self.fair.leaf(self.run_leaf);
-            let row = if leaf.sync { self.valve.row } else { ASYNC_ROW };
+            let row = if leaf.sync { self.valve.row().0 } else { ASYNC_ROW };
             if !leaf.fifo.is_empty() && self.run_units < row {
                 return Some((self.run_leaf, false));
             }
@@ -292,7 +296,7 @@ impl Paternoster {
         if let Some(slot) = first {
             let brakes = greedy && !self.slots[slot as usize].leads;
             paced = if brakes { self.paced(now, slot) } else { None };
-            let over = brakes && self.lane.over(self.valve.k);
+            let over = brakes && self.lane.over(self.valve.k().0);
             spent = brakes && self.spent(slot);
             if paced.is_none() && !spent && !over {
                 return self.issue_lane(slot, cx);
@@ -310,14 +314,14 @@ impl Paternoster {
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
                 self.wake_by(until);
-            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k) {
+            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
                 return self.issue_greedy(leaf, chosen, cx);
             } else {
                 self.valve.held();
             }
         }
         if let Some(slot) = first {
-            let over = greedy && self.lane.over(self.valve.k);
+            let over = greedy && self.lane.over(self.valve.k().0);
             match paced {
                 Some(until) if self.inside > 0 => self.wake_by(until),
                 None if over && !self.fits_beside(slot, cx) => {}
@@ -332,7 +336,7 @@ impl Paternoster {
     /// A lane that is over its part has a valve like the others': with as much of each inside, each has half of the
     /// drive, whatever waits.
     fn fits_beside(&self, slot: u32, cx: &Cx<'_>) -> bool {
-        self.lane_w == 0 || self.lane_w + self.units_of(slot, cx) <= self.valve.k
+        self.lane_w == 0 || self.lane_w + self.units_of(slot, cx) <= self.valve.k().0
     }
 
     /// A request of the lane is held back: an answer about its target names that.
@@ -348,7 +352,7 @@ impl Paternoster {
     }
 
     /// A request of the lane has been in the drive.
-    fn lane_completed(&mut self, now: Instant, s: &Slot, r: &Request) {
+    fn lane_completed(&mut self, now: Instant, s: &RequestSlot, r: &Request) {
         let units = u64::from(s.units);
         self.lane.completed(now, r.issued, s.arrived, r.group, units);
         let Some(t) = self.lane.target(r.group) else { return };
@@ -356,7 +360,7 @@ impl Paternoster {
         self.notes.completed(now, t.owner, lone, s.thought, units);
         if let Target::Number(target) = t.target {
             let latency = now.since(s.arrived);
-            self.strict.completed(now, latency, target, self.valve.k, self.valve.cut());
+            self.strict.completed(now, latency, target, self.valve.k().0, self.valve.cut());
         }
     }
 
@@ -373,7 +377,7 @@ impl Paternoster {
     }
 
     fn spare(&self) -> u64 {
-        self.budget.spare(self.valve.short())
+        self.budget.spare(self.valve.short().0)
     }
 
     fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
@@ -399,7 +403,7 @@ impl Paternoster {
     /// The request goes to the drive; it waits nowhere any more.
     fn sent(&mut self, slot: u32, units: u64, cx: &Cx<'_>) -> Dispatch {
         let s = &mut self.slots[slot as usize];
-        (s.place, s.units, s.lone) = (Place::Inside, units as u32, self.inside == 0);
+        (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
         let (id, lane, auto) = (s.id, s.lane, s.auto);
         let leaf = self.fair.leaf_mut(s.leaf);
         leaf.waiting -= 1;
@@ -407,7 +411,7 @@ impl Paternoster {
         self.inside += 1;
         if lane {
             let greedy = self.fair.waiting() > 0;
-            self.lane.issued(units, self.valve.change, greedy);
+            self.lane.issued(units, self.valve.change().0, greedy);
             self.lane_w += units;
             self.counts.lane += 1;
         } else {
@@ -421,7 +425,7 @@ impl Paternoster {
         } else if auto && self.fair.waiting() > 0 {
             self.budget.take(r.sectors, self.spare());
         }
-        self.valve.issued(r.start, r.end(), self.w);
+        self.valve.issued(r.start, r.end(), Units(self.w));
         self.slots[slot as usize].far = self.media.sent(r.start, r.end());
         Dispatch::Issue(id)
     }
@@ -446,12 +450,12 @@ impl Paternoster {
     }
 
     /// A request is in the drive no longer.
-    fn left(&mut self, now: Instant, id: ReqId) -> Option<Slot> {
+    fn left(&mut self, now: Instant, id: ReqId) -> Option<RequestSlot> {
         let s = self.slots[id.index()];
-        if s.id != id || s.place != Place::Inside {
+        if s.id != id || s.place != SlotPlace::Inside {
             return None;
         }
-        self.slots[id.index()].place = Place::Nowhere;
+        self.slots[id.index()].place = SlotPlace::Nowhere;
         self.inside -= 1;
         let of = if s.lane { &mut self.lane_w } else { &mut self.w };
         *of -= u64::from(s.units);
@@ -508,12 +512,12 @@ impl Scheduler for Paternoster {
         }
         let slot = id.slot();
         let place = match (at, lane) {
-            (At::Head, _) => Place::Returned,
-            (At::Tail, true) => Place::Lane,
-            (At::Tail, false) => Place::Greedy,
+            (At::Head, _) => SlotPlace::Returned,
+            (At::Tail, true) => SlotPlace::TargetLane,
+            (At::Tail, false) => SlotPlace::Greedy,
         };
         let arrived = r.alloc;
-        self.slots[id.index()] = Slot {
+        self.slots[id.index()] = RequestSlot {
             id,
             leaf: leaf_id,
             place,
@@ -528,8 +532,8 @@ impl Scheduler for Paternoster {
             thought,
         };
         match place {
-            Place::Returned => self.returned.push_front(&mut self.links, slot),
-            Place::Lane => {
+            SlotPlace::Returned => self.returned.push_front(&mut self.links, slot),
+            SlotPlace::TargetLane => {
                 if !leads {
                     self.valve.see_lane(self.around());
                 }
@@ -587,7 +591,7 @@ impl Scheduler for Paternoster {
         if self.media.is_disk() {
             self.completed_disk(took, &s);
         } else {
-            let done = Done { sectors, units, cuttable: data && !s.lane };
+            let done = Done { sectors, units: Units(units), cuttable: data && !s.lane };
             let around = self.around();
             if self.strict.binds() {
                 // What is given away for a target says nothing about the drive.
@@ -640,7 +644,7 @@ impl Scheduler for Paternoster {
 
     fn merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
         let k = self.slots[kept.index()];
-        if k.id == kept && k.place != Place::Nowhere {
+        if k.id == kept && k.place != SlotPlace::Nowhere {
             let r = &cx.requests[kept];
             self.fair.leaf_mut(k.leaf).extended(r.start, r.end());
         }
@@ -651,12 +655,12 @@ impl Scheduler for Paternoster {
             return;
         }
         match s.place {
-            Place::Greedy => self.fair.remove(&mut self.links, s.leaf, gone.slot()),
-            Place::Lane => self.lane.remove(gone.slot()),
-            Place::Returned => self.returned.remove(&mut self.links, gone.slot()),
-            Place::Nowhere | Place::Inside => return,
+            SlotPlace::Greedy => self.fair.remove(&mut self.links, s.leaf, gone.slot()),
+            SlotPlace::TargetLane => self.lane.remove(gone.slot()),
+            SlotPlace::Returned => self.returned.remove(&mut self.links, gone.slot()),
+            SlotPlace::Nowhere | SlotPlace::Inside => return,
         }
-        self.slots[gone.index()].place = Place::Nowhere;
+        self.slots[gone.index()].place = SlotPlace::Nowhere;
         if s.leads {
             self.begin.gone(now);
         }
@@ -664,9 +668,9 @@ impl Scheduler for Paternoster {
         self.fair.release_if_idle(s.leaf);
     }
 
-    /// What the device gave back is on its way: nothing joins it.
+    /// A request that the device gave back is on its way: nothing joins it.
     fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
-        self.slots[into.index()].place != Place::Returned
+        self.slots[into.index()].place != SlotPlace::Returned
     }
 }
 

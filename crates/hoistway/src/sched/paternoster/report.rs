@@ -2,12 +2,13 @@
 
 use super::Paternoster;
 use super::lane::Target;
-use super::valve::{Phase, UNCUT, UNIT};
+use super::measure::UNIT;
+use super::valve::UNCUT;
 use crate::stage::{Figure, FigureDoc, Gauge};
 
-/// What has been sent.
+/// Counts of requests sent.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SentCounts {
     pub lane: u64,
     pub greedy: u64,
 }
@@ -61,16 +62,15 @@ pub(super) static FIGURES: &[&[FigureDoc]] = &[&[
 impl Paternoster {
     fn device_values(&self) -> [(&'static str, &'static str, u64); 15] {
         let cut = if self.valve.cut() == UNCUT { 0 } else { self.valve.cut().0 };
-        let phase = Phase::ALL.iter().position(|&p| p == self.valve.phase()).unwrap_or(0);
         [
             ("disk", "", self.media.is_disk().into()),
-            ("valve_units", "units", self.valve.k / UNIT),
-            ("knee_units", "units", self.valve.base().0 / UNIT),
+            ("valve_units", "units", self.valve.k().in_whole()),
+            ("knee_units", "units", self.valve.knee().k.in_whole()),
             ("cut_sectors", "sectors", cut),
-            ("ceiling_sectors_per_s", "sectors/s", self.valve.ceiling()),
-            ("phase", "", phase as u64),
-            ("row_units", "units", self.valve.row / UNIT),
-            ("change_units", "units", self.valve.change / UNIT),
+            ("ceiling_sectors_per_s", "sectors/s", self.valve.ceiling().0),
+            ("phase", "", self.valve.phase().number()),
+            ("row_units", "units", self.valve.row().in_whole()),
+            ("change_units", "units", self.valve.change().in_whole()),
             ("inside_units", "units", self.w / UNIT),
             ("debt_units", "units", self.lane.debt()),
             ("owed_units", "units", self.lane.changes()),

@@ -17,7 +17,7 @@
 //! *Weaknesses.* A window of a seldom target is long. The way up is slow, so a load that changes keeps paying for a
 //! while. On disks, where the valve counts nothing, it does nothing.
 
-use super::valve::UNIT;
+use super::measure::UNIT;
 use crate::unit::{Instant, Nanos, Sectors};
 
 /// Requests of a window: one late of them is still one in a hundred.
@@ -35,7 +35,7 @@ const RATE_WINDOW: Nanos = Nanos::ms(50);
 pub(super) struct Strict {
     pub on: bool,
     /// In force; `None`: the first valve is small enough.
-    limit: Option<Limit>,
+    limit: Option<StrictLimit>,
     requests: u32,
     late: u32,
     /// Those beyond three quarters of their target.
@@ -51,7 +51,7 @@ pub(super) struct Strict {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Limit {
+struct StrictLimit {
     k: u64,
     cut: Sectors,
 }
@@ -84,7 +84,7 @@ impl Strict {
         *self = Strict { on: self.on, ..Strict::default() };
     }
 
-    /// What keeping the targets costs of `ceiling`, in thousandths; `None`: nothing, or not known yet.
+    /// Cost of keeping the targets, in thousandths of `ceiling`; `None`: nothing, or not known yet.
     pub fn cost_permille(&self, ceiling: u64) -> Option<u32> {
         if self.limit.is_none() || self.rate == 0 || ceiling == 0 {
             return None;
@@ -141,7 +141,7 @@ impl Strict {
 
     fn tighten(&mut self, now: Instant, k: u64, cut: Sectors) {
         let Some(l) = &mut self.limit else {
-            self.limit = Some(Limit { k: (k * 3 / 4).max(LEAST), cut });
+            self.limit = Some(StrictLimit { k: (k * 3 / 4).max(LEAST), cut });
             (self.rate_from, self.rate_sectors, self.rate) = (now, 0, 0);
             return;
         };

@@ -94,8 +94,8 @@ impl Bench {
     /// What the scheduler gives goes to the drive; the rule of the valve holds for each.
     fn dispatch(&mut self) {
         loop {
-            let (before, valve) = (self.sched.w, self.sched.strict.valve(self.sched.valve.k));
-            self.k_max = self.k_max.max(self.sched.valve.k);
+            let (before, valve) = (self.sched.w, self.sched.strict.valve(self.sched.valve.k().0));
+            self.k_max = self.k_max.max(self.sched.valve.k().0);
             let tags = self.sched.fair.tags();
             match self.sched.dispatch(self.now, QueueId(0), &mut self.env.cx()) {
                 Dispatch::Issue(id) => {
@@ -200,7 +200,7 @@ fn shares_keep_to_their_bound_at_any_time() {
             b.run(&procs, Nanos::ms(20), &mut size);
             // While the valve is wide open somebody runs dry: no claim is made for that.
             if core::mem::take(&mut b.dry) {
-                (before, b.k_max) = (b.served.clone(), b.sched.valve.k);
+                (before, b.k_max) = (b.served.clone(), b.sched.valve.k().0);
                 continue;
             }
             judged += 1;
@@ -254,7 +254,7 @@ fn the_valve_settles_where_the_drive_is_just_saturated() {
         let most = 8 * servers as u64 * 1_000_000_000 / (80_000 + 8 * 1_000);
         assert!(rate * 1000 >= most * 965, "{servers} servers: {rate} of {most}");
         // A request is one and a half units, and a step of the search a quarter.
-        let (base, knee) = (b.sched.valve.base().0, servers as u64 * 24);
+        let (base, knee) = (b.sched.valve.knee().k.0, servers as u64 * 24);
         let limit = (2 * knee).max(6 * UNIT * 4 / 3);
         assert!(base <= limit, "{servers} servers: {base} of {knee}");
     }
@@ -476,7 +476,7 @@ fn five_thousand_groups_share_alike() {
 
 #[test]
 fn a_target_without_a_number_is_paced_by_the_price_and_one_with_a_number_never() {
-    let mut lane = Lane::new(16);
+    let mut lane = TargetLane::new(16);
     lane.service_least = Nanos::us(100);
     let soon = Waiting { arrived: Instant::ZERO, thought: Nanos::us(50), number: false };
     let change = 64 * UNIT;

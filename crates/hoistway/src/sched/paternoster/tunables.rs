@@ -4,12 +4,13 @@ use super::Paternoster;
 use super::budget::NO_LIMIT;
 use super::fair::WEIGHT;
 use super::lane::Target;
+use super::measure::{Permille, Units};
 use super::media::CHOICES;
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number, pair, unknown_key};
 use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, check, listed};
-use crate::unit::{Instant, Nanos};
+use crate::unit::{Instant, Nanos, Sectors};
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
@@ -22,7 +23,7 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
         (5, 300),
         "Thousandths of the throughput that may be given for a smaller valve and smaller requests.",
     )
-    .field(|p| p.valve.loss(), |p, v| p.valve.set_loss(v)),
+    .field(|p| p.valve.loss().0, |p, v| p.valve.set_loss(Permille(v))),
     Tunable::new(
         "lane_part",
         Unit::Count,
@@ -48,7 +49,7 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
         (0, 4096),
         "Units (a command, or 8 KiB) of greedy work inside the drive; 0: learnt.",
     )
-    .field(|p| p.valve.fixed().0, |p, v| p.valve.fix_k(v)),
+    .field(|p| p.valve.fixed_k().in_whole(), |p, v| p.valve.fix_k(Units::whole(v))),
     Tunable::new(
         "cut",
         Unit::Count,
@@ -56,7 +57,7 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
         (0, 65536),
         "Largest greedy request in KiB; 0: learnt.",
     )
-    .field(|p| p.valve.fixed().1, |p, v| p.valve.fix_cut(v)),
+    .field(|p| p.valve.fixed_cut().0 / 2, |p, v| p.valve.fix_cut(Sectors(2 * v))),
     Tunable::switch(
         "strict",
         false,
@@ -110,15 +111,15 @@ pub(super) static KNOBS: &[Knob] = &[
     },
 ];
 
-/// What was written to `io.weight` of a group.
+/// Weights written to `io.weight` of a group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenWeight {
     general: u32,
     device: Option<u32>,
 }
 
-impl Written {
-    pub const NOTHING: Written = Written { general: WEIGHT, device: None };
+impl WrittenWeight {
+    pub const NOTHING: WrittenWeight = WrittenWeight { general: WEIGHT, device: None };
 
     fn in_force(self) -> u32 {
         self.device.unwrap_or(self.general)
@@ -181,8 +182,11 @@ impl Paternoster {
 
     fn write_weight(&mut self, group: GroupId, line: &str, cx: &Cx<'_>) -> Result<(), KnobError> {
         let text = line.trim_matches(is_blank);
-        let mut written =
-            if self.written.len() > group.index() { self.written[group] } else { Written::NOTHING };
+        let mut written = if self.written.len() > group.index() {
+            self.written[group]
+        } else {
+            WrittenWeight::NOTHING
+        };
         if text.contains(':') {
             written.device = match body_for(cx.device.number, text)?.trim_matches(is_blank) {
                 "default" => None,
@@ -207,7 +211,7 @@ impl Paternoster {
                 None => Ok(()),
             },
             "io.weight" => {
-                let written = self.written.get(group).copied().unwrap_or(Written::NOTHING);
+                let written = self.written.get(group).copied().unwrap_or(WrittenWeight::NOTHING);
                 match written.device {
                     None => writeln!(out, "default {}", written.general),
                     Some(w) => writeln!(out, "default {}\n{device} {w}", written.general),

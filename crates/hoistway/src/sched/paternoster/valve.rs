@@ -7,21 +7,20 @@
 //! uncut requests. Then `k` goes down by quarters, and the cut by halves, as long as the rate stays above
 //! `(1 - loss) ceiling`; both settle at the *knee*. Now and then the ceiling is measured again.
 //!
-//! *State.* What is in force (`k`, `cut`, `row`), what was accepted last (`base`, `cut_base`, `row_base`), the
-//! ceiling, the last refusal, and the phase.
+//! *State.* The limits in force (`k`, `cut`, `row`), those accepted last (the knee), the ceiling, and the phase with
+//! what only that phase knows.
 //!
 //! | phase | in force | question |
 //! |---|---|---|
 //! | Ceiling | open, uncut | what can the drive do? |
 //! | Batch, Again | the same in rows, and without | does a change of stream cost, and how much? |
-//! | Down | `k`, `cut_base` | is this still enough? |
-//! | Confirm | 4 `base`, the same cut | was it the valve, or the load? |
-//! | Cut | `base`, half the cut | are smaller pieces still enough? |
-//! | Hold | `base`, `cut_base` | has the load changed? |
+//! | Down | a smaller `k`, the knee's cut | is this still enough? |
+//! | Confirm | 4 `k` of the knee, the same cut | was it the valve, or the load? |
+//! | Cut | `k` of the knee, half its cut | are smaller pieces still enough? |
+//! | Hold | the knee | has the load changed? |
 //!
-//! *Rule.* An *epoch* is at least 10 ms and 96 completions (48 uncut) under one setting; it begins anew while
-//! requests from before the last change are still completing. It says something about the valve only if the valve
-//! was *held* (somebody waited because of it), and nothing steps down in epochs that flushes limit.
+//! *Rule.* It is judged by epochs (`epoch.rs`). An epoch says something about the valve only if the valve was *held*
+//! (somebody waited because of it), and nothing steps down in epochs that flushes limit.
 //!
 //! *Guarantee.* In the steady state the rate is at least `(1 - loss)` of the uncut ceiling as last measured.
 //!
@@ -30,305 +29,283 @@
 //!
 //! Source: specs/paternoster.md 4.
 
-use crate::unit::{Instant, Nanos, Sectors};
+use super::epoch::{Around, Done, Measured, Meter, RateSample};
+use super::measure::{Epochs, Permille, SectorRate, Units};
+use crate::unit::{Instant, Sectors};
 
-/// A unit in the fixed point of all counts of units here.
-pub(super) const UNIT: u64 = 16;
 /// Wide open, at the start. Deeper than any catalogue drive needs (specs/paternoster.md 4).
-const OPEN: u64 = 1024 * UNIT;
+const OPEN: Units = Units::whole(1024);
 /// The first step down; also the least that confirms a refusal.
-const FIRST: u64 = 192 * UNIT;
+const FIRST: Units = Units::whole(192);
 /// Least that a ceiling is measured with later.
-const WIDE: u64 = 384 * UNIT;
+const WIDE: Units = Units::whole(384);
 /// The least valve: below six units a single request of 32 KiB stands alone.
-const LEAST: u64 = 6 * UNIT;
+const LEAST: Units = Units::whole(6);
 /// Cuts: 128 KiB first, 32 KiB at the least. Smaller pieces cost processor time and gain nothing.
 const CUT_FIRST: Sectors = Sectors(256);
 const CUT_LEAST: Sectors = Sectors(64);
 /// No cut.
 pub(super) const UNCUT: Sectors = Sectors(u64::MAX);
 /// The row that is tried: 320 KiB of one process at a time.
-const ROW: u64 = 40 * UNIT;
-const EPOCH: Nanos = Nanos::ms(10);
-const EPOCH_REQUESTS: u32 = 96;
-const EPOCH_REQUESTS_UNCUT: u32 = 48;
-/// A pause this long with nothing to do belongs to no epoch.
-const PAUSE: Nanos = Nanos::ms(10);
+const ROW: Units = Units::whole(40);
 /// Epochs of a Hold, doubled with each backoff.
-const HOLD: u32 = 64;
+const HOLD: Epochs = Epochs(64);
+/// Of a Hold after the knee was raised.
+const HOLD_RAISED: Epochs = Epochs(4);
+/// Of a Hold whose rate has left the ceiling.
+const HOLD_DOUBTED: Epochs = Epochs(2);
 const BACKOFF_MOST: u32 = 5;
+/// Epochs in a row that say nothing about a step, after which it is given up.
+const SLOW: Epochs = Epochs(4);
 /// So many epochs after its last request a numeric target counts as active.
-const NUMBER_EPOCHS: u32 = 64;
+const NUMBER_EPOCHS: Epochs = Epochs(64);
 /// Most that a change of place is believed to cost.
-const CHANGE_MOST: u64 = 1024 * UNIT;
+const CHANGE_MOST: Units = Units::whole(1024);
 
-/// What is tried at present.
+/// The trial of the moment, and what only this trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    Ceiling,
-    Batch,
-    Again,
-    Down,
-    Confirm,
-    Cut,
-    Hold,
+    Ceiling { asked: Asked },
+    Batch { asked: Asked, open: RateSample },
+    Again { asked: Asked, open: RateSample, other: RateSample },
+    Down { slow: Epochs },
+    Confirm { refused: Refused },
+    Cut { slow: Epochs },
+    Hold { left: Epochs },
 }
 
 impl Phase {
-    pub const ALL: [Phase; 7] = [
-        Phase::Ceiling,
-        Phase::Batch,
-        Phase::Again,
-        Phase::Down,
-        Phase::Confirm,
-        Phase::Cut,
-        Phase::Hold,
-    ];
+    /// Its number in reports.
+    pub fn number(&self) -> u64 {
+        match self {
+            Phase::Ceiling { .. } => 0,
+            Phase::Batch { .. } => 1,
+            Phase::Again { .. } => 2,
+            Phase::Down { .. } => 3,
+            Phase::Confirm { .. } => 4,
+            Phase::Cut { .. } => 5,
+            Phase::Hold { .. } => 6,
+        }
+    }
+
+    /// Everything is open, to see what the drive can do.
+    fn is_open(&self) -> bool {
+        matches!(self, Phase::Ceiling { .. } | Phase::Batch { .. } | Phase::Again { .. })
+    }
+
+    /// Epochs in a row that were not held and slow, or tried in vain.
+    fn slow(&self) -> Epochs {
+        match *self {
+            Phase::Down { slow } | Phase::Cut { slow } => slow,
+            _ => Epochs(0),
+        }
+    }
 }
 
-/// What the valve is to know about the moment of a completion.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Around {
-    /// Requests that wait and that are inside, without this one.
-    pub requests: u32,
-    /// Least time the drive takes for a request of the lane.
-    pub service_least: Nanos,
+/// Why a ceiling is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nothing is known of this load.
+    New,
+    /// A step was refused, and the ceiling may be old.
+    Refused(Refused),
+    /// A Hold is over.
+    Held,
 }
 
-/// A completion.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Done {
-    /// Data moved.
-    pub sectors: Sectors,
-    /// In sixteenths.
-    pub units: u64,
-    /// Greedy, and reads or writes data: subject to the cut.
-    pub cuttable: bool,
+/// A valve that was too small, and its rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    k: Units,
+    rate: SectorRate,
 }
 
-/// One measurement under one setting.
+/// How greedy work is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Greedy work inside.
+    pub k: Units,
+    /// The largest request.
+    pub cut: Sectors,
+    /// Of one process in a row; 0: no rows.
+    pub row: Units,
+}
+
+/// Set from outside; `None`: learnt.
 #[derive(Clone, Copy, Debug, Default)]
-struct Epoch {
-    start: Instant,
-    last: Instant,
-    sectors: u64,
-    requests: u32,
-    /// Requests issued that did not begin where the one before ended.
-    rows: u64,
-    flush: Nanos,
-    /// Somebody waited because of the valve.
-    held: bool,
-    /// Most greedy units inside.
-    peak: u64,
-}
-
-impl Epoch {
-    /// Sectors per second.
-    fn rate(&self) -> u64 {
-        let ns = self.last.since(self.start).0.max(1);
-        (u128::from(self.sectors) * 1_000_000_000 / u128::from(ns)) as u64
-    }
-
-    /// Sectors in a row on average.
-    fn row(&self) -> u64 {
-        (self.sectors / self.rows.max(1)).max(1)
-    }
-
-    fn flush_limited(&self) -> bool {
-        self.flush.0 > self.last.since(self.start).0 / 4
-    }
-}
-
-/// A rate, and the sectors in a row it was reached with.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    rate: u64,
-    row: u64,
+struct Fixed {
+    k: Option<Units>,
+    cut: Option<Sectors>,
 }
 
 #[derive(Debug)]
 pub(super) struct Valve {
-    /// In force: units of greedy work inside, largest request, units of one process in a row.
-    pub k: u64,
-    cut: Sectors,
-    pub row: u64,
+    in_force: Limits,
     /// Accepted last.
-    base: u64,
-    cut_base: Sectors,
-    row_base: u64,
-    /// What a change of place costs, in sixteenths of units; 0: nothing.
-    pub change: u64,
+    knee: Limits,
+    /// Price of a change of place; 0: none.
+    change: Units,
     phase: Phase,
-    /// Sectors per second; 0: not known yet.
-    ceiling: u64,
-    /// The valve that was too small, and its rate.
-    refused: Option<(u64, u64)>,
-    /// Moving rate while holding.
-    mean: u64,
-    /// Epochs to hold.
-    calm: u32,
+    ceiling: SectorRate,
+    /// Moving rate of the last Hold.
+    mean: SectorRate,
+    /// Doublings of the next Hold.
     backoff: u32,
-    /// Epochs in a row that were not held and slow, or tried in vain.
-    slow: u32,
+    /// The next ceiling tries rows too.
     pair_due: bool,
     /// A Hold whose mean fell short raises valve and cut in turn.
     raise_cut: bool,
-    /// The Ceiling comes from a Hold.
-    held_before: bool,
-    /// Rates with the row in force and with the other.
-    open: Sample,
-    other: Sample,
-    epoch: Epoch,
-    /// Units and requests from before the last change that are still to complete.
-    settle_units: u64,
-    settle_requests: u32,
-    flush_since: Option<Instant>,
     /// Requests of the lane exist: only then is anything cut.
     lane_seen: bool,
-    /// Epochs for which a numeric target still counts as active: no epoch is uncut then.
-    number: u32,
-    /// Set from outside: the valve in units and the cut in KiB; 0: learnt.
-    fixed: (u64, u64),
-    /// In permille.
-    loss: u64,
-    last_end: Sectors,
-    epochs: u64,
+    /// For how long a numeric target still counts as active: no epoch is uncut then.
+    number: Epochs,
+    fixed: Fixed,
+    loss: Permille,
+    meter: Meter,
 }
 
 impl Valve {
     pub fn new(now: Instant) -> Valve {
         Valve {
-            k: OPEN,
-            cut: UNCUT,
-            row: 0,
-            base: FIRST,
-            cut_base: UNCUT,
-            row_base: 0,
-            change: 0,
-            phase: Phase::Ceiling,
-            ceiling: 0,
-            refused: None,
-            mean: 0,
-            calm: 0,
+            in_force: Limits { k: OPEN, cut: UNCUT, row: Units(0) },
+            knee: Limits { k: FIRST, cut: UNCUT, row: Units(0) },
+            change: Units(0),
+            phase: Phase::Ceiling { asked: Asked::New },
+            ceiling: SectorRate::UNKNOWN,
+            mean: SectorRate::UNKNOWN,
             backoff: 0,
-            slow: 0,
             pair_due: true,
             raise_cut: false,
-            held_before: false,
-            open: Sample::default(),
-            other: Sample::default(),
-            epoch: Epoch { start: now, last: now, ..Epoch::default() },
-            settle_units: 0,
-            settle_requests: 0,
-            flush_since: None,
             lane_seen: false,
-            number: 0,
-            fixed: (0, 0),
-            loss: 30,
-            last_end: Sectors(u64::MAX),
-            epochs: 0,
+            number: Epochs(0),
+            fixed: Fixed::default(),
+            loss: Permille(30),
+            meter: Meter::new(now),
         }
     }
 
-    pub fn loss(&self) -> u64 {
+    pub fn loss(&self) -> Permille {
         self.loss
     }
 
-    /// In permille; counts from the next judgement on.
-    pub fn set_loss(&mut self, permille: u64) {
-        self.loss = permille;
+    /// Counts from the next judgement on.
+    pub fn set_loss(&mut self, loss: Permille) {
+        self.loss = loss;
     }
 
-    /// Thousandths that the drive delivers less than its ceiling, as far as known.
-    pub fn short(&self) -> u64 {
-        if self.mean == 0 || self.ceiling == 0 {
-            return 0;
+    /// Lack of the drive's rate to its ceiling, as far as known.
+    pub fn short(&self) -> Permille {
+        match self.mean == SectorRate::UNKNOWN || self.ceiling == SectorRate::UNKNOWN {
+            true => Permille(0),
+            false => self.mean.short_of(self.ceiling),
         }
-        let part = u128::from(self.mean) * 1000 / u128::from(self.ceiling);
-        1000u64.saturating_sub(part as u64)
     }
 
-    /// What is set from outside: units and KiB.
-    pub fn fixed(&self) -> (u64, u64) {
-        self.fixed
+    /// The valve set from outside; 0: learnt.
+    pub fn fixed_k(&self) -> Units {
+        self.fixed.k.unwrap_or(Units(0))
     }
 
-    pub fn fix_k(&mut self, units: u64) {
-        if self.fixed.0 != units {
-            self.fixed.0 = units;
+    /// The cut set from outside; 0: learnt.
+    pub fn fixed_cut(&self) -> Sectors {
+        self.fixed.cut.unwrap_or(Sectors(0))
+    }
+
+    pub fn fix_k(&mut self, k: Units) {
+        let k = Some(k).filter(|k| k.0 > 0);
+        if core::mem::replace(&mut self.fixed.k, k) != k {
             self.learn_anew();
         }
     }
 
-    pub fn fix_cut(&mut self, kib: u64) {
-        if self.fixed.1 != kib {
-            self.fixed.1 = kib;
+    pub fn fix_cut(&mut self, cut: Sectors) {
+        let cut = Some(cut).filter(|cut| cut.0 > 0);
+        if core::mem::replace(&mut self.fixed.cut, cut) != cut {
             self.learn_anew();
         }
     }
 
-    /// What was learnt under another setting from outside does not hold under this one.
+    /// Forgets what was learnt under another setting from outside.
     fn learn_anew(&mut self) {
-        (self.ceiling, self.refused, self.mean, self.slow) = (0, None, 0, 0);
-        (self.base, self.cut_base, self.held_before) = (FIRST, UNCUT, false);
-        self.settle_units = self.settle_units.max(self.k);
-        let (k, cut) = self.in_bounds(OPEN, UNCUT);
-        (self.phase, self.k, self.cut) = (Phase::Ceiling, k, cut);
+        (self.ceiling, self.mean) = (SectorRate::UNKNOWN, SectorRate::UNKNOWN);
+        (self.knee.k, self.knee.cut) = (FIRST, UNCUT);
+        self.meter.settle_units_at_least(self.in_force.k);
+        self.phase = Phase::Ceiling { asked: Asked::New };
+        self.in_force = self.in_bounds(Limits { k: OPEN, cut: UNCUT, ..self.in_force });
     }
 
-    /// What is set from outside goes before what is tried.
-    fn in_bounds(&self, k: u64, cut: Sectors) -> (u64, Sectors) {
-        let k = if self.fixed.0 > 0 { self.fixed.0 * UNIT } else { k };
-        let cut = if self.fixed.1 > 0 { Sectors(self.fixed.1 * 2) } else { cut };
-        (k, cut)
+    /// Settings from outside go before what is tried.
+    fn in_bounds(&self, limits: Limits) -> Limits {
+        Limits {
+            k: self.fixed.k.unwrap_or(limits.k),
+            cut: self.fixed.cut.unwrap_or(limits.cut),
+            ..limits
+        }
     }
 
     /// A request with a numeric target: for a while nothing is tried that lets large requests into the drive.
     pub fn see_number(&mut self) {
         self.number = NUMBER_EPOCHS;
-        let open = matches!(self.phase, Phase::Ceiling | Phase::Batch | Phase::Again);
-        if open && self.cut == UNCUT && self.fixed.1 == 0 {
-            self.cut = CUT_FIRST;
+        if self.phase.is_open() && self.in_force.cut == UNCUT && self.fixed.cut.is_none() {
+            self.in_force.cut = CUT_FIRST;
         }
     }
 
+    /// Greedy work that may be inside.
+    #[inline]
+    pub fn k(&self) -> Units {
+        self.in_force.k
+    }
+
     /// The largest request to build.
+    #[inline]
     pub fn cut(&self) -> Sectors {
-        self.cut
+        self.in_force.cut
+    }
+
+    /// Work of one process in a row; 0: no rows.
+    #[inline]
+    pub fn row(&self) -> Units {
+        self.in_force.row
+    }
+
+    /// Price of a change of place; 0: none.
+    #[inline]
+    pub fn change(&self) -> Units {
+        self.change
     }
 
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    pub fn ceiling(&self) -> u64 {
+    pub fn ceiling(&self) -> SectorRate {
         self.ceiling
     }
 
-    pub fn base(&self) -> (u64, Sectors, u64) {
-        (self.base, self.cut_base, self.row_base)
+    /// The limits accepted last.
+    pub fn knee(&self) -> Limits {
+        self.knee
     }
 
     /// The valve stops somebody.
     pub fn held(&mut self) {
-        self.epoch.held = true;
+        self.meter.held();
     }
 
     /// Rows are on trial: what breaks them would spoil the measurement.
     pub fn tries_rows(&self) -> bool {
         let pair = match self.phase {
-            Phase::Ceiling => self.pair_due,
-            Phase::Batch | Phase::Again => true,
+            Phase::Ceiling { .. } => self.pair_due,
+            Phase::Batch { .. } | Phase::Again { .. } => true,
             _ => false,
         };
-        pair && self.row > 0
+        pair && self.in_force.row.0 > 0
     }
 
     /// A request goes to the drive, which then has so many greedy units inside.
-    pub fn issued(&mut self, start: Sectors, end: Sectors, greedy: u64) {
-        self.epoch.rows += u64::from(start != self.last_end);
-        self.last_end = end;
-        self.epoch.peak = self.epoch.peak.max(greedy);
+    pub fn issued(&mut self, start: Sectors, end: Sectors, greedy: Units) {
+        self.meter.issued(start, end, greedy);
     }
 
     /// The first request of the lane: from now on requests are cut.
@@ -337,344 +314,301 @@ impl Valve {
             return;
         }
         self.lane_seen = true;
-        if self.ceiling > 0 && self.phase != Phase::Ceiling {
-            self.down_from(self.base.max(FIRST), CUT_FIRST, around);
+        if self.ceiling > SectorRate::UNKNOWN && !matches!(self.phase, Phase::Ceiling { .. }) {
+            let slow = self.phase.slow();
+            self.down_from(self.knee.k.max(FIRST), CUT_FIRST, slow, around);
         }
     }
 
     pub fn flush_began(&mut self, now: Instant) {
-        self.flush_since = Some(now);
+        self.meter.flush_began(now);
     }
 
     pub fn flush_ended(&mut self, now: Instant) {
-        if let Some(since) = self.flush_since.take() {
-            let inside = now.since(since.max(self.epoch.start));
-            self.epoch.flush += inside;
-        }
+        self.meter.flush_ended(now);
     }
 
     /// Something comes after a time with nothing to do.
     pub fn resumed(&mut self, now: Instant) {
-        if self.flush_since.is_none() && now.since(self.epoch.last) >= PAUSE {
+        if self.meter.is_paused(now) {
             self.restart(now);
         }
     }
 
-    /// What completes now was sent under a smaller limit than the valve's own: it is not measured.
+    /// Completions of requests sent under a smaller limit than the valve's own are not measured.
     pub fn resumed_after_limit(&mut self, now: Instant) {
         self.restart(now);
     }
 
-    /// Measures anew under the same setting.
+    /// Measures anew under the same limits.
     pub fn restart(&mut self, now: Instant) {
-        self.epoch = Epoch { start: now, last: now, ..Epoch::default() };
+        self.meter.restart(now);
     }
 
-    /// A completion; true when another setting came into force.
+    /// A completion; true when other limits came into force.
     pub fn completed(&mut self, now: Instant, done: Done, around: Around) -> bool {
-        let settling = self.settle_units > 0 || self.settle_requests > 0;
-        if settling {
-            self.settle_units = self.settle_units.saturating_sub(done.units);
-            self.settle_requests = self.settle_requests.saturating_sub(1);
-        }
-        if settling || (done.cuttable && done.sectors > self.cut) {
-            self.restart(now);
+        let Some(measured) = self.meter.completed(now, done, self.in_force.cut) else {
             return false;
-        }
-        let e = &mut self.epoch;
-        e.sectors += done.sectors.0;
-        e.requests += 1;
-        e.last = now;
-        let least = if self.cut == UNCUT { EPOCH_REQUESTS_UNCUT } else { EPOCH_REQUESTS };
-        if e.requests < least || now.since(e.start) < EPOCH {
-            return false;
-        }
-        if let Some(since) = self.flush_since {
-            let inside = now.since(since.max(e.start));
-            e.flush += inside;
-            self.flush_since = Some(now);
-        }
-        let before = (self.k, self.cut, self.row);
-        self.epochs += 1;
-        self.judge_epoch(around);
-        self.number = self.number.saturating_sub(1);
-        self.restart(now);
-        before != (self.k, self.cut, self.row)
+        };
+        let before = self.in_force;
+        self.judge_epoch(&measured, around);
+        self.number = self.number.less_one();
+        before != self.in_force
     }
 
-    /// `part` is enough of `whole`.
-    fn enough(&self, part: u64, whole: u64) -> bool {
-        u128::from(part) * 1000 >= u128::from(whole) * u128::from(1000 - self.loss)
-    }
-
-    /// `other` is better than `one` by more than twice the loss.
-    fn better(&self, other: u64, one: u64) -> bool {
-        u128::from(other) * 1000 > u128::from(one) * u128::from(1000 + 2 * self.loss)
-    }
-
-    fn judge_epoch(&mut self, around: Around) {
-        let rate = self.epoch.rate();
-        let limited = self.epoch.flush_limited();
-        let held = self.epoch.held && !limited;
-        let sample = Sample { rate, row: self.epoch.row() };
+    fn judge_epoch(&mut self, measured: &Measured, around: Around) {
+        let rate = measured.sample.rate;
         match self.phase {
-            Phase::Ceiling => {
-                self.open = sample;
-                if self.pair_due {
-                    let other = if self.row_base == 0 { ROW } else { 0 };
-                    self.put(Phase::Batch, (self.k, self.cut, other), around);
+            Phase::Ceiling { asked } if self.pair_due => {
+                let other = if self.knee.row.0 == 0 { ROW } else { Units(0) };
+                let limits = Limits { row: other, ..self.in_force };
+                self.put(Phase::Batch { asked, open: measured.sample }, limits, around);
+            }
+            Phase::Ceiling { asked } => self.judge(rate, asked, around),
+            Phase::Batch { asked, open } => {
+                if rate.is_better_than(open.rate, self.loss) {
+                    let limits = Limits { row: self.knee.row, ..self.in_force };
+                    let other = measured.sample;
+                    self.put(Phase::Again { asked, open, other }, limits, around);
                 } else {
-                    self.judge(rate, around);
+                    self.judge(open.rate, asked, around);
                 }
             }
-            Phase::Batch => {
-                if self.better(rate, self.open.rate) {
-                    self.other = sample;
-                    self.put(Phase::Again, (self.k, self.cut, self.row_base), around);
+            Phase::Again { asked, open, other } => {
+                let best = measured.sample.best_of(open);
+                if other.rate.is_better_than(best.rate, self.loss) {
+                    self.change_rows(best, other);
+                    self.judge(other.rate, asked, around);
                 } else {
-                    self.judge(self.open.rate, around);
+                    self.judge(best.rate, asked, around);
                 }
             }
-            Phase::Again => {
-                let best = Sample {
-                    rate: rate.max(self.open.rate),
-                    row: (sample.row + self.open.row) / 2,
-                };
-                if self.better(self.other.rate, best.rate) {
-                    self.change_rows(best);
-                    self.judge(self.other.rate, around);
-                } else {
-                    self.judge(best.rate, around);
-                }
-            }
-            Phase::Down => self.down(rate, held, limited, around),
-            Phase::Confirm => self.confirm(rate, around),
-            Phase::Cut => self.tried_cut(rate, held, around),
-            Phase::Hold if held => self.hold(rate, around),
-            Phase::Hold => {}
+            Phase::Down { slow } => self.down(measured, slow, around),
+            Phase::Confirm { refused } => self.confirm(rate, refused, around),
+            Phase::Cut { slow } => self.tried_cut(measured, slow, around),
+            Phase::Hold { left } if measured.held => self.hold(rate, left, around),
+            Phase::Hold { .. } => {}
         }
     }
 
     /// Rows are worth it, or no longer: the price of a change is what the pair shows.
-    fn change_rows(&mut self, one: Sample) {
-        if self.row_base > 0 {
-            self.row_base = 0;
-            self.change = 0;
-            return;
-        }
-        self.row_base = ROW;
-        // (B / A - 1) / max(1 / s_A - 1 / s_B, 0.1 / s_A) sectors, which are sixteenths of units.
-        let (a, b) = (one, self.other);
-        let fewer = 1000u64.saturating_sub(1000 * a.row / b.row.max(1)).max(100);
-        let gain = u128::from(b.rate - a.rate) * u128::from(a.row) * 1000;
-        let price = gain / (u128::from(a.rate.max(1)) * u128::from(fewer));
-        self.change = (price as u64).clamp(1, CHANGE_MOST);
+    fn change_rows(&mut self, one: RateSample, other: RateSample) {
+        let rows = self.knee.row.0 > 0;
+        (self.knee.row, self.change) = match rows {
+            true => (Units(0), Units(0)),
+            false => (ROW, price_of_change(one, other)),
+        };
     }
 
     /// A ceiling has been measured, rows or not.
-    fn judge(&mut self, rate: u64, around: Around) {
+    fn judge(&mut self, rate: SectorRate, asked: Asked, around: Around) {
         self.pair_due = false;
-        if self.ceiling == 0 {
+        if self.ceiling == SectorRate::UNKNOWN {
             self.ceiling = rate;
-            self.base = FIRST;
-            self.down_from(FIRST, CUT_FIRST, around);
-        } else if let Some((k, refused)) = self.refused {
-            self.ceiling = rate;
-            if self.enough(refused, rate) {
-                self.refused = None;
-                self.base = k;
-                self.step_down(around);
-            } else {
-                self.refusal(around);
+            return self.down_from(FIRST, CUT_FIRST, Epochs(0), around);
+        }
+        match asked {
+            Asked::Refused(refused) => {
+                self.ceiling = rate;
+                if refused.rate.is_enough_of(rate, self.loss) {
+                    self.knee.k = refused.k;
+                    self.step_down(around);
+                } else {
+                    self.refusal(refused, around);
+                }
             }
-        } else if core::mem::take(&mut self.held_before) {
-            self.judge_hold(rate, around);
-        } else {
-            self.ceiling = rate;
-            self.base = self.base.max(FIRST);
-            self.down_from(self.base, CUT_FIRST, around);
+            Asked::Held => self.judge_hold(rate, around),
+            Asked::New => {
+                self.ceiling = rate;
+                self.down_from(self.knee.k.max(FIRST), CUT_FIRST, Epochs(0), around);
+            }
         }
     }
 
     /// Is what was held still at the knee?
-    fn judge_hold(&mut self, rate: u64, around: Around) {
+    fn judge_hold(&mut self, rate: SectorRate, around: Around) {
         self.ceiling = rate.max(self.mean);
-        if self.enough(self.mean, self.ceiling) {
+        if self.mean.is_enough_of(self.ceiling, self.loss) {
             self.backoff = (self.backoff + 1).min(BACKOFF_MOST);
-            self.step_down(around);
-            return;
+            return self.step_down(around);
         }
-        if self.raise_cut && self.cut_base != UNCUT {
-            self.cut_base = doubled(self.cut_base);
+        if self.raise_cut && self.knee.cut != UNCUT {
+            self.knee.cut = doubled(self.knee.cut);
         } else {
-            self.base = (self.base * 3 / 2).min(OPEN);
+            self.raise_knee();
         }
         self.raise_cut = !self.raise_cut;
-        self.hold_for(4, around);
+        self.hold_for(HOLD_RAISED, around);
     }
 
-    fn down(&mut self, rate: u64, held: bool, limited: bool, around: Around) {
-        if held && self.enough(rate, self.ceiling) {
-            self.slow = 0;
+    fn raise_knee(&mut self) {
+        self.knee.k = (self.knee.k * 3 / 2).min(OPEN);
+    }
+
+    fn down(&mut self, measured: &Measured, slow: Epochs, around: Around) {
+        let rate = measured.sample.rate;
+        if !measured.held {
+            return self.down_unheld(measured, slow, around);
+        }
+        if rate.is_enough_of(self.ceiling, self.loss) {
             self.ceiling = self.ceiling.max(rate);
-            self.base = self.k;
-            self.step_down(around);
-        } else if held {
-            self.slow = 0;
-            self.refused = Some((self.k, rate));
-            let k = (4 * self.base).max(FIRST);
-            self.put(Phase::Confirm, (k, self.cut, self.row_base), around);
-        } else {
-            let peak = self.epoch.peak.max(LEAST);
-            if !limited && self.k > peak {
-                self.base = peak;
-                let k = (peak * 3 / 4).max(LEAST);
-                self.put(Phase::Down, (k, self.cut, self.row_base), around);
-            }
-            if self.is_low(rate) {
-                self.slow += 1;
-                if self.slow >= 4 << self.backoff {
-                    self.new_pair(around);
-                }
+            self.knee.k = self.in_force.k;
+            return self.step_down(around);
+        }
+        let refused = Refused { k: self.in_force.k, rate };
+        let k = (self.knee.k * 4).max(FIRST);
+        let limits = Limits { k, row: self.knee.row, ..self.in_force };
+        self.put(Phase::Confirm { refused }, limits, around);
+    }
+
+    /// Nobody waited: the valve is wider than the load, or the load does not reach what it did.
+    fn down_unheld(&mut self, measured: &Measured, slow: Epochs, around: Around) {
+        let peak = measured.peak.max(LEAST);
+        if !measured.flush_limited && self.in_force.k > peak {
+            self.knee.k = peak;
+            let limits = Limits { k: quarter_less(peak), row: self.knee.row, ..self.in_force };
+            self.put(Phase::Down { slow }, limits, around);
+        }
+        if measured.sample.rate.is_low_beside(self.ceiling) {
+            let slow = slow.one_more();
+            self.phase = Phase::Down { slow };
+            if slow >= SLOW.doubled(self.backoff) {
+                self.new_pair(around);
             }
         }
     }
 
     /// A new pair, because the load does not reach what it did.
     fn new_pair(&mut self, around: Around) {
-        self.slow = 0;
         self.backoff = (self.backoff + 1).min(BACKOFF_MOST);
         self.pair_due = true;
-        self.refused = None;
-        self.measure_ceiling(around);
+        self.measure_ceiling(Asked::New, around);
     }
 
-    fn is_low(&self, rate: u64) -> bool {
-        u128::from(rate) * 100 < u128::from(self.ceiling) * 85
-    }
-
-    fn confirm(&mut self, rate: u64, around: Around) {
-        let Some((_, refused)) = self.refused else {
-            return self.hold_for(HOLD, around);
-        };
-        if self.enough(refused, rate) {
+    fn confirm(&mut self, rate: SectorRate, refused: Refused, around: Around) {
+        if refused.rate.is_enough_of(rate, self.loss) {
             // The ceiling is old, or it is the cut that costs.
-            self.measure_ceiling(around);
+            self.measure_ceiling(Asked::Refused(refused), around);
         } else {
-            self.refusal(around);
+            self.refusal(refused, around);
         }
     }
 
     /// The last step was one too many.
-    fn refusal(&mut self, around: Around) {
-        let (k, _) = self.refused.take().expect("only a refusal leads here");
-        if k >= self.base {
-            // Not even where it began.
-            if self.cut_base == UNCUT {
-                self.base = (self.base * 3 / 2).min(OPEN);
-            } else {
-                self.cut_base = doubled(self.cut_base);
-            }
-            if self.base >= OPEN {
-                return self.hold_for(HOLD << self.backoff, around);
-            }
-            return self.down_from(self.base, self.cut_base, around);
+    fn refusal(&mut self, refused: Refused, around: Around) {
+        if refused.k < self.knee.k {
+            return self.cut_or_hold(around);
         }
-        if self.worth_cutting(around) {
-            let cut = Sectors(self.cut_base.0 / 2);
-            self.put(Phase::Cut, (self.base, cut, self.row_base), around);
+        // Not even where it began.
+        if self.knee.cut == UNCUT {
+            self.raise_knee();
         } else {
-            self.hold_for(HOLD << self.backoff, around);
+            self.knee.cut = doubled(self.knee.cut);
         }
+        if self.knee.k >= OPEN {
+            return self.hold_for(HOLD.doubled(self.backoff), around);
+        }
+        self.down_from(self.knee.k, self.knee.cut, Epochs(0), around);
+    }
+
+    /// The valve is as small as it goes: smaller pieces, if they are worth it.
+    fn cut_or_hold(&mut self, around: Around) {
+        if !self.worth_cutting(around) {
+            return self.hold_for(HOLD.doubled(self.backoff), around);
+        }
+        let limits = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
+        self.put(Phase::Cut { slow: Epochs(0) }, limits, around);
     }
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
     fn worth_cutting(&self, around: Around) -> bool {
-        if self.fixed.1 > 0 || self.cut_base == UNCUT || self.cut_base <= CUT_LEAST {
+        if self.fixed.cut.is_some() || self.knee.cut == UNCUT || self.knee.cut <= CUT_LEAST {
             return false;
         }
-        let piece = u128::from(self.cut_base.0) * 1_000_000_000 / u128::from(self.ceiling.max(1));
-        piece > u128::from(around.service_least.0 / 4)
+        self.ceiling.time_of(self.knee.cut) > u128::from(around.service_least.0 / 4)
     }
 
-    fn tried_cut(&mut self, rate: u64, held: bool, around: Around) {
-        if held && self.enough(rate, self.ceiling) {
-            self.slow = 0;
-            self.cut_base = self.cut;
+    fn tried_cut(&mut self, measured: &Measured, slow: Epochs, around: Around) {
+        if measured.held && measured.sample.rate.is_enough_of(self.ceiling, self.loss) {
+            self.knee.cut = self.in_force.cut;
             self.step_down(around);
-        } else if held || self.slow >= 4 {
-            self.slow = 0;
-            self.hold_for(HOLD << self.backoff, around);
+        } else if measured.held || slow >= SLOW {
+            self.hold_for(HOLD.doubled(self.backoff), around);
         } else {
-            self.slow += 1;
+            self.phase = Phase::Cut { slow: slow.one_more() };
         }
     }
 
-    fn hold(&mut self, rate: u64, around: Around) {
-        self.mean = if self.mean == 0 { rate } else { (3 * self.mean + rate) / 4 };
-        let low = self.is_low(self.mean);
-        let high = u128::from(rate) * 10 > u128::from(self.ceiling) * 11;
-        if low || high {
+    fn hold(&mut self, rate: SectorRate, mut left: Epochs, around: Around) {
+        self.mean = match self.mean {
+            SectorRate::UNKNOWN => rate,
+            mean => mean.moved_to(rate),
+        };
+        if self.mean.is_low_beside(self.ceiling) || rate.is_high_beside(self.ceiling) {
             self.pair_due = true;
-            self.calm = self.calm.min(2);
+            left = left.min(HOLD_DOUBTED);
             self.backoff = 0;
         }
-        if self.calm == 0 {
-            self.held_before = true;
-            self.measure_ceiling(around);
+        if left == Epochs(0) {
+            self.measure_ceiling(Asked::Held, around);
         } else {
-            self.calm -= 1;
+            self.phase = Phase::Hold { left: left.less_one() };
         }
     }
 
-    fn hold_for(&mut self, epochs: u32, around: Around) {
-        self.calm = epochs;
-        self.mean = 0;
-        self.refused = None;
-        self.put(Phase::Hold, (self.base, self.cut_base, self.row_base), around);
+    fn hold_for(&mut self, epochs: Epochs, around: Around) {
+        self.mean = SectorRate::UNKNOWN;
+        self.put(Phase::Hold { left: epochs }, self.knee, around);
     }
 
-    fn measure_ceiling(&mut self, around: Around) {
-        let k = (4 * self.base).clamp(WIDE, OPEN);
-        if self.number > 0 {
-            let k = (4 * self.base).clamp(FIRST, OPEN);
-            let cut = self.cut_base.max(CUT_FIRST);
-            return self.put(Phase::Ceiling, (k, cut, self.row_base), around);
-        }
-        self.put(Phase::Ceiling, (k, UNCUT, self.row_base), around);
+    fn measure_ceiling(&mut self, asked: Asked, around: Around) {
+        let (least, cut) = match self.number > Epochs(0) {
+            true => (FIRST, self.knee.cut.max(CUT_FIRST)),
+            false => (WIDE, UNCUT),
+        };
+        let k = (self.knee.k * 4).clamp(least, OPEN);
+        self.put(Phase::Ceiling { asked }, Limits { k, cut, row: self.knee.row }, around);
     }
 
     /// The next smaller valve, if there is one.
     fn step_down(&mut self, around: Around) {
-        if self.base <= LEAST || self.fixed.0 > 0 {
-            if self.worth_cutting(around) {
-                let cut = Sectors(self.cut_base.0 / 2);
-                return self.put(Phase::Cut, (self.base, cut, self.row_base), around);
-            }
-            return self.hold_for(HOLD << self.backoff, around);
+        if self.knee.k <= LEAST || self.fixed.k.is_some() {
+            return self.cut_or_hold(around);
         }
-        let k = (self.base * 3 / 4).max(LEAST);
-        self.put(Phase::Down, (k, self.cut_base, self.row_base), around);
+        let limits = Limits { k: quarter_less(self.knee.k), ..self.knee };
+        self.put(Phase::Down { slow: Epochs(0) }, limits, around);
     }
 
-    fn down_from(&mut self, k: u64, cut: Sectors, around: Around) {
-        self.base = k;
-        self.cut_base = if self.lane_seen { cut } else { UNCUT };
-        self.refused = None;
-        self.put(Phase::Down, (k, self.cut_base, self.row_base), around);
+    fn down_from(&mut self, k: Units, cut: Sectors, slow: Epochs, around: Around) {
+        self.knee.k = k;
+        self.knee.cut = if self.lane_seen { cut } else { UNCUT };
+        self.put(Phase::Down { slow }, self.knee, around);
     }
 
     /// Another phase; what is from before must complete before it is measured.
-    fn put(&mut self, phase: Phase, (k, cut, row): (u64, Sectors, u64), around: Around) {
-        let (k, cut) = self.in_bounds(k, cut);
-        if k != self.k {
-            self.settle_units = self.k.max(k);
+    fn put(&mut self, phase: Phase, limits: Limits, around: Around) {
+        let (old, new) = (self.in_force, self.in_bounds(limits));
+        if new.k != old.k {
+            self.meter.settle_units(old.k.max(new.k));
         }
-        if cut > self.cut || row != self.row {
-            self.settle_requests = around.requests;
+        if new.cut > old.cut || new.row != old.row {
+            self.meter.settle_requests(around.requests);
         }
-        (self.phase, self.k, self.cut, self.row) = (phase, k, cut, row);
+        (self.phase, self.in_force) = (phase, new);
     }
+}
+
+/// (B / A - 1) / max(1 / s_A - 1 / s_B, 0.1 / s_A) sectors, which are sixteenths of units.
+fn price_of_change(a: RateSample, b: RateSample) -> Units {
+    let fewer = 1000u64.saturating_sub(1000 * a.row / b.row.max(1)).max(100);
+    let gain = u128::from(b.rate.0 - a.rate.0) * u128::from(a.row) * 1000;
+    let price = gain / (u128::from(a.rate.0.max(1)) * u128::from(fewer));
+    Units(price as u64).clamp(Units(1), CHANGE_MOST)
+}
+
+/// The next smaller valve.
+fn quarter_less(k: Units) -> Units {
+    (k * 3 / 4).max(LEAST)
 }
 
 /// The next larger cut.
@@ -684,7 +618,17 @@ fn doubled(cut: Sectors) -> Sectors {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measure::UNIT;
     use super::*;
+    use crate::unit::Nanos;
+
+    fn is_hold(phase: &Phase) -> bool {
+        matches!(phase, Phase::Hold { .. })
+    }
+
+    fn is_ceiling(phase: &Phase) -> bool {
+        matches!(phase, Phase::Ceiling { .. })
+    }
 
     const AROUND: Around = Around { requests: 8, service_least: Nanos::us(100) };
 
@@ -706,61 +650,61 @@ mod tests {
             self.now += Nanos::us(200);
             self.valve.held();
             let sectors = Sectors(64).min(self.valve.cut());
-            let done = Done { sectors, units: UNIT + sectors.0, cuttable: true };
+            let done = Done { sectors, units: Units(UNIT + sectors.0), cuttable: true };
             self.valve.completed(self.now, done, AROUND);
             self.valve.phase()
         }
 
         /// Completions until that phase is reached.
-        fn until(&mut self, phase: Phase) {
-            let reached = (0..200_000).any(|_| self.complete() == phase);
-            assert!(reached, "{phase:?} is reached");
+        fn until(&mut self, reached: fn(&Phase) -> bool) {
+            assert!((0..200_000).any(|_| reached(&self.complete())), "{:?}", self.valve.phase());
         }
     }
 
     #[test]
     fn the_ceiling_is_measured_uncut_unless_a_number_is_to_be_kept() {
         let mut d = Drive::new();
-        d.until(Phase::Hold);
+        d.until(is_hold);
         assert!(d.valve.cut() < UNCUT);
-        d.until(Phase::Ceiling);
+        d.until(is_ceiling);
         assert_eq!(d.valve.cut(), UNCUT);
 
         let mut d = Drive::new();
         d.valve.see_number();
         assert_eq!(d.valve.cut(), CUT_FIRST, "from the first request on");
-        d.until(Phase::Hold);
+        d.until(is_hold);
         for _ in 0..400_000 {
             d.valve.see_number();
             d.complete();
             assert!(d.valve.cut() <= CUT_FIRST);
         }
         // Long after the last one everything is as before.
-        d.until(Phase::Hold);
-        for _ in 0..8 * NUMBER_EPOCHS * EPOCH_REQUESTS {
+        d.until(is_hold);
+        for _ in 0..8 * 64 * 96 {
             d.complete();
         }
-        d.until(Phase::Hold);
-        d.until(Phase::Ceiling);
+        d.until(is_hold);
+        d.until(is_ceiling);
         assert_eq!(d.valve.cut(), UNCUT);
     }
 
     #[test]
     fn what_is_set_from_outside_stays_and_0_learns_anew() {
         let mut d = Drive::new();
-        d.until(Phase::Hold);
-        d.valve.fix_k(20);
-        d.valve.fix_cut(32);
+        d.until(is_hold);
+        d.valve.fix_k(Units::whole(20));
+        d.valve.fix_cut(Sectors(64));
         for _ in 0..50_000 {
             d.complete();
-            assert_eq!((d.valve.k, d.valve.cut()), (20 * UNIT, Sectors(64)));
+            assert_eq!((d.valve.k(), d.valve.cut()), (Units::whole(20), Sectors(64)));
         }
-        d.valve.fix_cut(0);
-        d.until(Phase::Hold);
-        assert_eq!(d.valve.k, 20 * UNIT, "only the cut is learnt");
-        d.valve.fix_k(0);
-        assert_eq!((d.valve.phase(), d.valve.k, d.valve.cut()), (Phase::Ceiling, OPEN, UNCUT));
-        d.until(Phase::Hold);
-        assert_eq!(d.valve.k, LEAST, "this drive needs no more");
+        d.valve.fix_cut(Sectors(0));
+        d.until(is_hold);
+        assert_eq!(d.valve.k(), Units::whole(20), "only the cut is learnt");
+        d.valve.fix_k(Units(0));
+        assert!(is_ceiling(&d.valve.phase()));
+        assert_eq!((d.valve.k(), d.valve.cut()), (OPEN, UNCUT));
+        d.until(is_hold);
+        assert_eq!(d.valve.k(), LEAST, "this drive needs no more");
     }
 }

@@ -33,7 +33,7 @@
 
 mod tunables;
 
-use self::tunables::{Classify, Conf, SETTINGS, TUNABLES};
+use self::tunables::{Classify, SETTINGS, TUNABLES, ZoccoloConf};
 use super::lane::{Lane, Place, Pool};
 use super::tick::{TICK_NS, ticks};
 use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
@@ -98,7 +98,7 @@ struct Wake {
 /// The scheduler.
 #[derive(Debug)]
 pub struct Zoccolo {
-    conf: Conf,
+    conf: ZoccoloConf,
     pool: Pool,
     /// By slot: tick of insertion.
     arrived: Vec<i64>,

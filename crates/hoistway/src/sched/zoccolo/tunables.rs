@@ -36,9 +36,9 @@ impl Classify {
     const ALL: [Classify; 3] = [Classify::Direction, Classify::Sync, Classify::Full];
 }
 
-/// What is set. Times are in ticks, which are ms.
+/// Settings in force. Times are in ticks, which are ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Conf {
+pub(super) struct ZoccoloConf {
     preset: u64,
     pub classify: Classify,
     pub expire: [i64; LEVELS],
@@ -55,7 +55,7 @@ pub(super) struct Conf {
     pub nonrot_fifo_batch_one: bool,
 }
 
-impl Conf {
+impl ZoccoloConf {
     fn set_preset(&mut self, preset: u64) {
         SETTINGS.select(self, self.preset, preset);
         self.preset = preset;
@@ -63,7 +63,7 @@ impl Conf {
 }
 
 /// The table; a preset's values are those of B7, in the order of [`PRESETS`].
-const ROWS: &[Setting<Conf>] = &[
+const ROWS: &[Setting<ZoccoloConf>] = &[
     Tunable::choice(
         "preset",
         PRESETS,
@@ -144,7 +144,7 @@ const ROWS: &[Setting<Conf>] = &[
         .presets(&[0, 0, 0, 0, 0, 0, 0], PATCH_FULL)
         .field(|c| c.nonrot_fifo_batch_one.into(), |c, v| c.nonrot_fifo_batch_one = v != 0),
 ];
-pub(super) static SETTINGS: Settings<Conf> = Settings::new("deadline-zoccolo", ROWS);
+pub(super) static SETTINGS: Settings<ZoccoloConf> = Settings::new("deadline-zoccolo", ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 // The defaults of these are those of a preset.

@@ -126,10 +126,10 @@ fn a_changed_weight_counts_at_once_for_all() {
     b.activate(a);
     b.activate(c);
     b.write(a, "io.weight", "300");
-    assert_eq!((b.node(a).active, b.node(a).weight), (19_660_800, 19_660_800));
+    assert_eq!((b.node(a).weights.active, b.node(a).given.in_force), (19_660_800, 19_660_800));
     assert_eq!((b.shares(a).0, b.shares(c).0), (49_152, 16_384));
     // inuse is that of before until the planner raises it.
-    assert_eq!(b.node(a).inuse, 6_553_600);
+    assert_eq!(b.node(a).weights.inuse, 6_553_600);
     // Of an inner group.
     let inner = b.top(100);
     let leaf = b.group(inner, 100);
@@ -158,7 +158,7 @@ fn io_stat_shows_vrate_and_hierarchical_usage() {
     assert_eq!(stat(&mut b, leaf), fields);
     assert_eq!(stat(&mut b, a), fields);
     assert_eq!(stat(&mut b, GroupId::ROOT), format!(" cost.vrate=100.00{fields}"));
-    b.node_mut(leaf).delay.set(Nanos::us(300));
+    b.node_mut(leaf).slow.tasks.set(Nanos::us(300));
     assert_eq!(stat(&mut b, leaf), format!(" use_delay=-1 delay_nsec=300000{fields}"));
     b.write(ROOT, "io.cost.qos", "8:0 enable=0");
     assert_eq!(stat(&mut b, a), "");

@@ -130,11 +130,11 @@ impl Bench {
         self.now = at;
     }
 
-    fn node(&self, group: GroupId) -> &super::weights::Node {
+    fn node(&self, group: GroupId) -> &super::weights::CostNode {
         &self.c.shares[group]
     }
 
-    fn node_mut(&mut self, group: GroupId) -> &mut super::weights::Node {
+    fn node_mut(&mut self, group: GroupId) -> &mut super::weights::CostNode {
         &mut self.c.shares[group]
     }
 
@@ -158,7 +158,7 @@ impl Bench {
     fn set_credit(&mut self, group: GroupId, credit: i64) {
         let v = self.now().v.wrapping_sub(credit as u64);
         let node = self.node_mut(group);
-        (node.vtime, node.done_vtime) = (v, v);
+        (node.time.charged, node.time.done) = (v, v);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ctl::cost::donate::Donor;
-use crate::ctl::cost::model::Class;
+use crate::ctl::cost::model::DeviceClass;
 use crate::ctl::cost::model::ONE;
 use crate::ctl::cost::vrate::{Demand, Quality};
 
@@ -25,7 +25,7 @@ fn passed_v(b: &Bench) -> u64 {
 
 /// As used in the last period.
 fn used(b: &mut Bench, g: GroupId, us: u64) {
-    b.node_mut(g).usage_us = us;
+    b.node_mut(g).period.usage_us = us;
 }
 
 /// A held I/O for the group, so that it is short.
@@ -48,7 +48,7 @@ fn s9_a_donor_keeps_what_it_used_and_the_other_gets_the_rest() {
     assert_eq!((demand.shortages, b.c.donation.donors.len()), (1, 1));
     b.c.donation.transfer(&mut b.c.shares, &now);
     b.c.shares.commit();
-    assert_eq!(b.node(a).inuse, 728_228);
+    assert_eq!(b.node(a).weights.inuse, 728_228);
     assert_eq!((b.shares(a), b.shares(other)), ((32_768, 6_554), (32_768, 58_981)));
 }
 
@@ -72,7 +72,7 @@ fn s10_a_donation_inside_a_tree_keeps_the_proportions_of_all_others() {
     assert_eq!((donating, after, b.c.donation.donors.len()), (8192, 1311, 1));
     b.c.donation.transfer(&mut b.c.shares, &now);
     b.c.shares.commit();
-    assert_eq!((b.node(a0).inuse, b.node(a).inuse), (936_433, 3_745_017));
+    assert_eq!((b.node(a0).weights.inuse, b.node(a).weights.inuse), (936_433, 3_745_017));
     assert_eq!([a0, a1, other].map(|g| b.shares(g).1), [1311, 9174, 55_049]);
 }
 
@@ -85,11 +85,11 @@ fn s11_without_a_shortage_nothing_is_transferred() {
         used(&mut b, g, 10_000);
     }
     let now = b.now();
-    let inuse = b.node(a).inuse;
+    let inuse = b.node(a).weights.inuse;
     let demand = b.c.look_for_donors(passed_v(&b), &now);
     assert_eq!((demand.shortages, b.c.donation.donors.len()), (0, 2));
     b.until(b.now + Nanos::ms(100));
-    assert_eq!((b.node(a).inuse, b.node(other).inuse), (inuse, inuse));
+    assert_eq!((b.node(a).weights.inuse, b.node(other).weights.inuse), (inuse, inuse));
 }
 
 /// One period's end with that quality and demand, as far as vrate is concerned.
@@ -222,7 +222,7 @@ fn s21_debts_are_halved_while_the_device_is_little_used() {
     b.activate(a);
     let now = b.now();
     b.c.incur(a, 64, &now);
-    b.node_mut(a).delay_us = 1000;
+    b.node_mut(a).slow.us = 1000;
     b.c.forgiveness = Forgiveness { at_us: now.us, ..Default::default() };
     for (ms, debt, rest) in [(99, 64, 0), (151, 16, 50_000), (101, 8, 51_000), (900, 1, 51_000)] {
         b.now += Nanos::ms(ms);
@@ -253,9 +253,9 @@ fn s22_an_idle_group_retires_after_a_whole_period_and_leaves_its_credit() {
     // Only the end of this period is of interest.
     b.c.clock.err = 0;
     let at = b.c.clock.at(second);
-    let excess = at.v.wrapping_sub(b.node(a).vtime) as i64 - b.c.clock.margins.target;
+    let excess = at.v.wrapping_sub(b.node(a).time.charged) as i64 - b.c.clock.margins.target;
     let lost = crate::ctl::cost::plan::share_of(excess, b.shares(a).1);
-    let others = at.v.wrapping_sub(b.node(other).vtime) as i64 - b.c.clock.margins.target;
+    let others = at.v.wrapping_sub(b.node(other).time.charged) as i64 - b.c.clock.margins.target;
     assert!(excess > 0 && others > 0);
     let others = crate::ctl::cost::plan::share_of(others, b.shares(other).1);
     b.until(second);
@@ -281,13 +281,13 @@ fn s22_an_idle_group_retires_after_a_whole_period_and_leaves_its_credit() {
 #[test]
 fn s23_a_much_faster_device_gets_the_faster_class_after_10_s() {
     let mut b = Bench::new(SSD, "");
-    assert_eq!(b.c.params.class, Some(Class::SsdDefault));
+    assert_eq!(b.c.params.class, Some(DeviceClass::SsdDefault));
     b.c.clock.base_rate = 5 * VUS;
     b.c.refresh(false, 1_000_000);
     b.c.refresh(false, 10_999_999);
-    assert_eq!(b.c.params.class, Some(Class::SsdDefault));
+    assert_eq!(b.c.params.class, Some(DeviceClass::SsdDefault));
     b.c.refresh(false, 11_000_000);
-    assert_eq!((b.c.params.class, b.c.params.period_us), (Some(Class::SsdFast), 10_000));
+    assert_eq!((b.c.params.class, b.c.params.period_us), (Some(DeviceClass::SsdFast), 10_000));
     assert_eq!((b.c.clock.base_rate, b.c.clock.rate), (5 * VUS, VUS));
     // Back, if a tenth is enough for as long; an interruption starts the clock anew.
     b.c.clock.base_rate = VUS / 10;
@@ -297,23 +297,25 @@ fn s23_a_much_faster_device_gets_the_faster_class_after_10_s() {
     b.c.clock.base_rate = VUS / 10;
     b.c.refresh(false, 30_000_000);
     b.c.refresh(false, 39_999_999);
-    assert_eq!(b.c.params.class, Some(Class::SsdFast));
+    assert_eq!(b.c.params.class, Some(DeviceClass::SsdFast));
     b.c.refresh(false, 40_000_000);
-    assert_eq!(b.c.params.class, Some(Class::SsdDefault));
+    assert_eq!(b.c.params.class, Some(DeviceClass::SsdDefault));
     // Not with anything of the user's.
     b.write(GroupId::ROOT, "io.cost.qos", "8:0 max=5000");
     b.c.clock.base_rate = 5 * VUS;
     b.c.refresh(false, 50_000_000);
     b.c.refresh(false, 70_000_000);
-    assert_eq!(b.c.params.class, Some(Class::SsdDefault));
+    assert_eq!(b.c.params.class, Some(DeviceClass::SsdDefault));
 }
 
 #[test]
 fn the_class_follows_the_device() {
     let mut b = Bench::new(SSD, "");
-    for (rotational, depth, class) in
-        [(false, 1, Class::SsdQd1), (true, 1, Class::Hdd), (false, 2, Class::SsdDefault)]
-    {
+    for (rotational, depth, class) in [
+        (false, 1, DeviceClass::SsdQd1),
+        (true, 1, DeviceClass::Hdd),
+        (false, 2, DeviceClass::SsdDefault),
+    ] {
         (b.env.device.rotational, b.env.device.queue_depth) = (rotational, depth);
         b.c.changed(b.now, &Change::Device, &mut b.env.cx());
         assert_eq!((b.c.params.class, b.c.params.rates), (Some(class), class.rates()));
@@ -348,7 +350,7 @@ fn s25_a_group_that_used_the_whole_period_counts_as_a_donor() {
     b.c.look_for_donors(v, &now);
     b.c.donation.transfer(&mut b.c.shares, &now);
     b.c.shares.commit();
-    assert_eq!(b.node(a).inuse, 101);
+    assert_eq!(b.node(a).weights.inuse, 101);
     assert_eq!((b.shares(a).1, b.shares(other).1), (1, 65_534));
 }
 
@@ -386,8 +388,8 @@ fn io_in_flight_for_longer_than_a_period_lags() {
     let (now, v) = (b.now(), passed_v(&b));
     let lags = |b: &mut Bench, vtime: i64, done: i64| {
         let node = b.node_mut(a);
-        node.vtime = now.v.wrapping_add(vtime as u64);
-        node.done_vtime = now.v.wrapping_add(done as u64);
+        node.time.charged = now.v.wrapping_add(vtime as u64);
+        node.time.done = now.v.wrapping_add(done as u64);
         b.c.lags(a, v, &now)
     };
     let v1 = v as i64;
@@ -396,11 +398,11 @@ fn io_in_flight_for_longer_than_a_period_lags() {
     assert!(!lags(&mut b, -v1 - 1, -v1 - 1), "nothing in flight");
     assert!(!lags(&mut b, -10 * v1, -11 * v1), "beyond the horizon");
     assert!(lags(&mut b, 1 - 10 * v1, -11 * v1));
-    b.node_mut(a).delay.set(Nanos::us(300));
+    b.node_mut(a).slow.tasks.set(Nanos::us(300));
     assert!(!lags(&mut b, 0, -v1 - 1), "its tasks are delayed");
-    b.node_mut(a).delay.clear();
+    b.node_mut(a).slow.tasks.clear();
     let node = b.node_mut(a);
-    (node.vtime, node.done_vtime) = (now.v, now.v.wrapping_sub(2 * v));
+    (node.time.charged, node.time.done) = (now.v, now.v.wrapping_sub(2 * v));
     assert_eq!(b.c.look_for_donors(v, &now).lagging, 1);
     b.c.params.qos.pct_ppm = [0; 2];
     assert_eq!(b.c.look_for_donors(v, &now).lagging, 0, "without percentiles nobody lags");

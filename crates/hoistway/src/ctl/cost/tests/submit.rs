@@ -32,11 +32,11 @@ fn s6_s7_shares_follow_weights_over_the_tree() {
     b.activate(a);
     b.activate(c);
     assert_eq!((b.shares(a), b.shares(c)), ((16_384, 16_384), (49_152, 49_152)));
-    let before = b.node(a).vtime;
+    let before = b.node(a).time.charged;
     b.read_at(a, 8);
     b.read_at(a, 1 << 30);
     let (seq, rand) = (4 * 3_295_266, 1_485_826_528);
-    assert_eq!(b.node(a).vtime - before, seq + rand);
+    assert_eq!(b.node(a).time.charged - before, seq + rand);
 
     let mut b = Bench::new(HDD, "");
     let (a, c) = (b.top(100), b.top(300));
@@ -94,29 +94,29 @@ fn s12_a_donor_takes_its_weight_back() {
     b.set_credit(a, low + 1_000_000_000);
     b.node_mut(a).saved_margin = i64::MAX;
     b.read_at(a, 8);
-    assert_eq!(b.node(a).inuse, 728_228);
+    assert_eq!(b.node(a).weights.inuse, 728_228);
     // Below the low margin but not below what was saved: neither.
     b.set_credit(a, low);
     b.node_mut(a).saved_margin = 0;
     b.read_at(a, 16);
-    assert_eq!(b.node(a).inuse, 728_228);
+    assert_eq!(b.node(a).weights.inuse, 728_228);
     // Below both: one step of 25 %.
     b.set_credit(a, low);
     b.node_mut(a).saved_margin = saved;
     let others = b.shares(other).1;
     assert_eq!(b.read_at(a, 24).1, Verdict::Pass);
-    assert_eq!(b.node(a).inuse, 2_366_628);
+    assert_eq!(b.node(a).weights.inuse, 2_366_628);
     assert!(b.shares(other).1 < others);
     // As far as it needs to.
     b.set_credit(a, 7_200_000);
     b.node_mut(a).saved_margin = saved;
     assert_eq!(b.read_at(a, 32).1, Verdict::Pass);
-    assert_eq!(b.node(a).inuse, 5_643_428);
+    assert_eq!(b.node(a).weights.inuse, 5_643_428);
     // With no credit at all it waits, with its full share.
     b.set_credit(a, 0);
     b.node_mut(a).saved_margin = saved;
     assert_eq!(b.read_at(a, 40).1, Verdict::Hold);
-    assert_eq!(b.node(a).inuse, 6_553_600);
+    assert_eq!(b.node(a).weights.inuse, 6_553_600);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_step_of_inuse_wraps_in_32_bits() {
         b.node_mut(a).saved_margin = i64::MAX;
         b.read_at(a, 8);
         let step = if wrap == 1 { 34_990_982 } else { 163_840_000 };
-        assert_eq!(b.node(a).inuse, 1 + turns * step);
+        assert_eq!(b.node(a).weights.inuse, 1 + turns * step);
     }
 }
 
@@ -147,15 +147,15 @@ fn s19_credit_pays_debt_first() {
     b.activate(other);
     let now = b.now();
     b.c.incur(a, 1_000_000, &now);
-    assert_eq!((b.node(a).inuse, b.node(a).last_inuse), (1, 6_553_600));
+    assert_eq!((b.node(a).weights.inuse, b.node(a).last_inuse), (1, 6_553_600));
     b.set_credit(a, 1_500_000);
-    let before = b.node(a).vtime;
+    let before = b.node(a).time.charged;
     let (bio, _) = b.read_at(other, 8);
     let slot = bio.0.slot;
     b.c.bios.of_mut(BioNo(slot)).cost = 1;
     b.c.shares[a].waiters.push_back(&mut b.c.bios.links, slot);
     b.c.kick_waiters(a, true, &now);
-    assert_eq!((b.node(a).debt, b.node(a).vtime.wrapping_sub(before)), (250_000, 1_500_000));
+    assert_eq!((b.node(a).debt, b.node(a).time.charged.wrapping_sub(before)), (250_000, 1_500_000));
     assert_eq!((b.node(a).waiters.len(), b.c.bios.ready.len()), (1, 0));
     // It wakes when the rest of the debt and its own cost can be paid; the share by inuse is the least.
     let k = model::cost_of(1, b.shares(a).1);
@@ -179,19 +179,19 @@ fn s20_the_delay_grows_with_overuse_and_fades() {
     assert_eq!(little, 250 + 249_750 / 24_500);
 
     let node = b.node_mut(a);
-    (node.delay_us, node.delay_at_us) = (40_000, 52_000);
+    (node.slow.us, node.slow.at_us) = (40_000, 52_000);
     for (second, delay) in [(1, 20_000), (2, 10_000), (7, 312)] {
         b.now = ms(52) + Nanos::secs(second);
         let now = b.now();
         assert!(b.c.kick_delay(a, &now));
-        assert_eq!(b.node(a).delay.nanos(), Nanos::us(delay));
-        assert_eq!(b.node(a).delay.uses(), -1);
+        assert_eq!(b.node(a).slow.tasks.nanos(), Nanos::us(delay));
+        assert_eq!(b.node(a).slow.tasks.uses(), -1);
         assert!(b.c.is_congested(a));
     }
     b.now = ms(52) + Nanos::secs(8);
     let now = b.now();
     assert!(!b.c.kick_delay(a, &now));
-    assert_eq!((b.node(a).delay_us, b.node(a).delay.uses()), (0, 0));
+    assert_eq!((b.node(a).slow.us, b.node(a).slow.tasks.uses()), (0, 0));
     assert!(!b.c.is_congested(a));
 }
 
@@ -207,7 +207,7 @@ fn s24_what_must_not_wait_leaves_a_debt() {
     assert_eq!(b.submit(a, swap).1, Verdict::Pass);
     let debt = b.node(a).debt;
     assert!(debt > 0);
-    assert_eq!((b.node(a).inuse, b.node(a).waiters.len()), (1, held));
+    assert_eq!((b.node(a).weights.inuse, b.node(a).waiters.len()), (1, held));
     let (bio, verdict) = b.read_at(a, 8);
     assert_eq!(verdict, Verdict::Hold);
     for _ in 0..100 {
@@ -244,7 +244,7 @@ fn a_merge_pays_for_its_bytes_and_never_waits() {
     b.now = ms(100);
     let (first, _) = b.read_at(a, 800);
     let id = b.request(first);
-    let before = (b.node(a).vtime, b.node(a).usage);
+    let before = (b.node(a).time.charged, b.node(a).usage);
     let join = |b: &mut Bench, start, side| {
         let io = Io { group: a, ..Io::read(77, ProcId(0), start, 16) };
         let bio = b.env.requests.add_bio(io, b.now).unwrap();
@@ -253,18 +253,18 @@ fn a_merge_pays_for_its_bytes_and_never_waits() {
     };
     let bytes = 2 * 3_234_924;
     join(&mut b, 808, crate::request::Side::Back);
-    assert_eq!((b.node(a).vtime - before.0, b.node(a).usage - before.1), (bytes, bytes));
+    assert_eq!((b.node(a).time.charged - before.0, b.node(a).usage - before.1), (bytes, bytes));
     assert_eq!(b.node(a).cursor, 824, "the request ended at the cursor");
     join(&mut b, 784, crate::request::Side::Front);
-    assert_eq!((b.node(a).vtime - before.0, b.node(a).cursor), (2 * bytes, 824));
+    assert_eq!((b.node(a).time.charged - before.0, b.node(a).cursor), (2 * bytes, 824));
     // Without credit the group owes it.
     b.set_credit(a, 0);
-    b.node_mut(a).done_vtime = b.node(a).vtime - 2 * bytes - 3_295_266;
+    b.node_mut(a).time.done = b.node(a).time.charged - 2 * bytes - 3_295_266;
     join(&mut b, 824, crate::request::Side::Back);
-    assert_eq!((b.node(a).debt, b.node(a).inuse), (bytes, 1));
+    assert_eq!((b.node(a).debt, b.node(a).weights.inuse), (bytes, 1));
     // All that was charged comes back, the debt apart.
     b.finish(id);
-    assert_eq!(b.node(a).done_vtime, b.node(a).vtime);
+    assert_eq!(b.node(a).time.done, b.node(a).time.charged);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn a_removed_group_stays_until_its_last_io_is_over() {
     assert_eq!(b.c.release(b.now, &mut b.env.cx()), None, "what it holds waits for its turn");
     b.until(b.now + Nanos::ms(20));
     assert_eq!(b.released.len(), 1);
-    assert!(b.node(child).listed && b.node(a).sum_active != 0);
+    assert!(b.node(child).listed && b.node(a).sums.active != 0);
     under_way.into_iter().for_each(|bio| b.serve(bio));
     assert!(b.node(child).listed, "what else happens in this moment still finds it");
     b.until(b.now + Nanos::us(1));
@@ -310,7 +310,7 @@ fn a_removed_group_stays_until_its_last_io_is_over() {
     let (bio, _) = b.read_far(child);
     assert!(!b.node(child).listed && b.node(a).listed && b.node(a).usage > 0);
     b.serve(bio);
-    assert_eq!((b.node(a).sum_active, b.node(a).sum_inuse), (0, 1), "the child left its 1");
+    assert_eq!((b.node(a).sums.active, b.node(a).sums.inuse), (0, 1), "the child left its 1");
 }
 
 #[test]

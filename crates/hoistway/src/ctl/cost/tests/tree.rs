@@ -39,7 +39,7 @@ fn a_tree_of_depth_64_has_the_products_of_its_levels_as_shares() {
         }
     }
     assert_eq!((b.c.next_timer(), b.c.active.len()), (None, 0));
-    assert_eq!(b.node(GroupId::ROOT).sum_active, 0);
+    assert_eq!(b.node(GroupId::ROOT).sums.active, 0);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_hundred_thousand_groups_come_and_go() {
     }
     assert_eq!(b.c.active.len(), 100_000);
     let total = 100_000 * 6_553_600;
-    assert_eq!(b.node(GroupId::ROOT).sum_active, total);
+    assert_eq!(b.node(GroupId::ROOT).sums.active, total);
     assert!(held > 0, "each has the least share only");
     // The least share makes 24 us of device time 1.6 s.
     let end = b.now + Nanos::secs(4);
@@ -76,7 +76,7 @@ fn a_hundred_thousand_groups_come_and_go() {
     let waiting: u32 = groups.iter().map(|&g| b.node(g).waiters.len()).sum();
     assert_eq!(waiting, 0);
     b.until(b.now + Nanos::secs(5));
-    assert_eq!((b.c.active.len(), b.node(GroupId::ROOT).sum_active), (0, 0));
+    assert_eq!((b.c.active.len(), b.node(GroupId::ROOT).sums.active), (0, 0));
 }
 
 /// The caches against shares computed from scratch, under random changes of the tree.
@@ -109,7 +109,7 @@ fn cached_shares_are_those_computed_from_scratch() {
                 b.c.shares.commit();
             }
             3 if b.node(g).listed => {
-                let active = b.node(g).active;
+                let active = b.node(g).weights.active;
                 b.c.shares.set(g, active, rand(active + 2), Some(now.v));
                 b.c.shares.commit();
             }
@@ -126,9 +126,9 @@ fn cached_shares_are_those_computed_from_scratch() {
         }
         for &g in &all {
             let children = b.env.groups.children(g);
-            let active: u64 = children.iter().map(|&c| b.node(c).active).sum();
-            let inuse: u64 = children.iter().map(|&c| b.node(c).inuse).sum();
-            assert_eq!((b.node(g).sum_active, b.node(g).sum_inuse), (active, inuse));
+            let active: u64 = children.iter().map(|&c| b.node(c).weights.active).sum();
+            let inuse: u64 = children.iter().map(|&c| b.node(c).weights.inuse).sum();
+            assert_eq!((b.node(g).sums.active, b.node(g).sums.inuse), (active, inuse));
         }
     }
 }

@@ -37,11 +37,11 @@ use super::ids::{Id, QueueNo, Rows, RqNo};
 use super::queue::past::Past;
 use super::queue::raise::NOT_RAISED;
 use super::queue::think::Average;
-use super::requests::Place;
-use super::slot::{Reason, Rules};
+use super::requests::RqPlace;
+use super::slot::{EarlyRules, Reason};
 use super::weights::{GROUP_TUNABLES, KNOBS};
 use super::wf2q::IDLE;
-use super::{Bfq, DECISIONS, requests::Rq};
+use super::{Bfq, DECISIONS, requests::BfqRq};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::GroupId;
@@ -92,7 +92,7 @@ pub static ENTRY_V4: Entry = Entry {
     ..ENTRY_V1
 };
 
-/// Whose rules.
+/// The version whose rules hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
     V1,
@@ -108,13 +108,13 @@ impl Release {
     }
 }
 
-/// What is kept per queue besides the shared state.
+/// State of a queue besides the shared one.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
     generation: u32,
     /// Waiting for it may pay.
     idle_window: bool,
-    seek: Distance,
+    seek: MeanDistance,
     /// The boost started, or the queue last became busy; `None` for a newborn. (v1)
     boost_t0: Option<Instant>,
     /// An arrival after it is soft real-time; `None`: none is. (v4)
@@ -129,9 +129,9 @@ struct Extra {
 
 /// The mean distance between the requests of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Distance(Average);
+struct MeanDistance(Average);
 
-impl Distance {
+impl MeanDistance {
     /// A distance in sectors; far ones are clipped, the more the more is known (11.3).
     fn add(&mut self, d: u64) {
         let slack = if self.0.samples() <= FEW { FAR_AT_FIRST } else { FAR };
@@ -223,7 +223,7 @@ impl Early {
         let fresh = Extra {
             generation: queue.life.generation,
             idle_window: queue.sync && self.b.fair.class(q) != IDLE,
-            seek: Distance::default(),
+            seek: MeanDistance::default(),
             boost_t0: None,
             next_soft: None,
             idle_since: None,
@@ -244,7 +244,7 @@ impl Early {
 
     fn insert_request(&mut self, now: Instant, slot: RqNo, at: At, cx: &mut Cx<'_>) {
         let rq = self.b.rqs[slot];
-        assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
+        assert_eq!(rq.place, RqPlace::Prepared, "a request is prepared, then inserted once");
         if at == At::Head || rq.queue.is_none() {
             self.b.rqs.list(slot, at);
             return;
@@ -292,7 +292,7 @@ impl Early {
         }
     }
 
-    fn sample(&mut self, now: Instant, q: QueueNo, rq: &Rq) {
+    fn sample(&mut self, now: Instant, q: QueueNo, rq: &BfqRq) {
         let maxb = self.b.budgets.max;
         let idle = self.b.conf.slice_idle;
         let queue = &mut self.b.queues[q];
@@ -429,14 +429,14 @@ impl Early {
 
     fn completed(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
         let rq = self.b.rqs[slot];
-        assert_eq!(rq.place, Place::Issued, "only an issued request completes");
+        assert_eq!(rq.place, RqPlace::Issued, "only an issued request completes");
         if rq.queue.is_some() {
             self.completed_in_queue(now, &rq, cx);
         }
         self.b.release(now, slot, cx);
     }
 
-    fn completed_in_queue(&mut self, now: Instant, rq: &Rq, cx: &mut Cx<'_>) {
+    fn completed_in_queue(&mut self, now: Instant, rq: &BfqRq, cx: &mut Cx<'_>) {
         let q = rq.queue;
         self.detect_queueing();
         self.b.load.inflight -= 1;
@@ -453,7 +453,7 @@ impl Early {
         self.b.kick(cx);
     }
 
-    fn after_completion(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
+    fn after_completion(&mut self, now: Instant, q: QueueNo, rq: &BfqRq, cx: &mut Cx<'_>) {
         if self.extra(q).slot_start.is_none() {
             self.extra(q).slot_start = Some(now);
             let e = &self.b.fair.ents[q];
@@ -686,7 +686,7 @@ impl Stage for Early {
 
 /// What differs in the parts shared with BFQ (11.2). Early BFQ overcharged async requests elevenfold in every
 /// scenario; too much, since a group's bandwidth then depends on whether it reads or writes.
-const RULES: Rules = Rules {
+const RULES: EarlyRules = EarlyRules {
     level_weight: 1,
     async_factor: Some(11),
     keep_on_no_more: true,

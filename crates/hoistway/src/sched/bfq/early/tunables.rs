@@ -11,7 +11,7 @@ const MS_MAX: u64 = 600_000;
 const IN_V1: usize = 15;
 
 /// The rows of a release.
-const fn rows(release: Release) -> [Setting<Early, Effect>; 22] {
+const fn rows(release: Release) -> [Setting<Early, EarlyEffect>; 22] {
     let v4 = matches!(release, Release::V4);
     [
         Tunable::new(
@@ -226,14 +226,15 @@ const fn rows(release: Release) -> [Setting<Early, Effect>; 22] {
     ]
 }
 
-const ROWS_V1: [Setting<Early, Effect>; 22] = rows(Release::V1);
-const ROWS_V4: [Setting<Early, Effect>; 22] = rows(Release::V4);
-static SETTINGS_V1: Settings<Early, Effect> = Settings::new("bfq-v1", ROWS_V1.split_at(IN_V1).0);
-static SETTINGS_V4: Settings<Early, Effect> = Settings::new("bfq-v4", &ROWS_V4);
+const ROWS_V1: [Setting<Early, EarlyEffect>; 22] = rows(Release::V1);
+const ROWS_V4: [Setting<Early, EarlyEffect>; 22] = rows(Release::V4);
+static SETTINGS_V1: Settings<Early, EarlyEffect> =
+    Settings::new("bfq-v1", ROWS_V1.split_at(IN_V1).0);
+static SETTINGS_V4: Settings<Early, EarlyEffect> = Settings::new("bfq-v4", &ROWS_V4);
 pub(super) static TUNABLES_V1: [Tunable; IN_V1] = listed(ROWS_V1.split_at(IN_V1).0);
 pub(super) static TUNABLES_V4: [Tunable; ROWS_V4.len()] = listed(&ROWS_V4);
 /// Makes what a row says of its change true.
-pub(super) type Effect = fn(&mut Early, Instant, &mut Cx<'_>);
+pub(super) type EarlyEffect = fn(&mut Early, Instant, &mut Cx<'_>);
 
 impl Early {
     fn budgets_changed(&mut self, _now: Instant, _cx: &mut Cx<'_>) {
@@ -261,7 +262,7 @@ impl Early {
 }
 
 impl Release {
-    pub(super) fn settings(self) -> &'static Settings<Early, Effect> {
+    pub(super) fn settings(self) -> &'static Settings<Early, EarlyEffect> {
         match self {
             Release::V1 => &SETTINGS_V1,
             Release::V4 => &SETTINGS_V4,

@@ -33,9 +33,9 @@ pub(in super::super) struct Sample {
     pub max_inflight: u32,
 }
 
-/// What 5.3 did otherwise (11.7).
+/// Rules of 5.3, where they differ (11.7).
 #[derive(Clone, Copy, Debug, Default)]
-pub(in super::super) struct Rules {
+pub(in super::super) struct InjectRules {
     /// The limit may grow to twice the most requests seen in the device, not to one more (item 2).
     pub up_to_twice: bool,
     /// Every new base lifts a limit of 0, not only the first (item 3).
@@ -64,7 +64,7 @@ impl Injection {
 
     /// Moves the limit by one step, or the base. Steps of one without hysteresis oscillate on purpose: they follow
     /// a change of load at once.
-    pub fn learn(&mut self, s: Sample, rules: Rules, tn: Instant) {
+    pub fn learn(&mut self, s: Sample, rules: InjectRules, tn: Instant) {
         let old = self.limit;
         let known = self.base > Nanos::ZERO;
         if known && (s.injected || rules.flag_kept) {
@@ -150,18 +150,18 @@ mod tests {
     fn the_limit_falls_from_one_and_a_half_of_the_base_on() {
         for (us, limit) in [(149, 2), (150, 0)] {
             let mut i = known(1);
-            i.learn(sample(us, true, 2), Rules::default(), NOW);
+            i.learn(sample(us, true, 2), InjectRules::default(), NOW);
             assert_eq!((i.limit, i.lowered == Past::at(NOW)), (limit, limit == 0), "{us}");
         }
         let mut i = known(0);
-        i.learn(sample(1_000, true, 2), Rules::default(), NOW);
+        i.learn(sample(1_000, true, 2), InjectRules::default(), NOW);
         assert_eq!((i.limit, i.lowered), (0, Past::LONG_AGO), "never below zero");
     }
 
     #[test]
     fn it_grows_to_one_more_than_was_seen_or_to_twice_that() {
         for (twice, most) in [(false, 3), (true, 4)] {
-            let rules = Rules { up_to_twice: twice, ..Rules::default() };
+            let rules = InjectRules { up_to_twice: twice, ..InjectRules::default() };
             let mut i = known(0);
             (0..9).for_each(|_| i.learn(sample(120, true, 2), rules, NOW));
             assert_eq!(i.limit, most);
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn without_injection_only_5_3_moves_the_limit() {
         for kept in [false, true] {
-            let rules = Rules { flag_kept: kept, ..Rules::default() };
+            let rules = InjectRules { flag_kept: kept, ..InjectRules::default() };
             let mut i = known(1);
             i.learn(sample(200, false, 2), rules, NOW);
             assert_eq!(i.limit, u32::from(!kept));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_base_is_taken_alone_or_when_it_is_lower() {
-        let rules = Rules::default();
+        let rules = InjectRules::default();
         let mut i = Injection::NEW;
         i.learn(sample(100, false, 2), rules, NOW);
         assert_eq!(
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_new_base_lifts_a_limit_of_zero_in_5_3() {
         for lifts in [false, true] {
-            let rules = Rules { on_new_base: lifts, ..Rules::default() };
+            let rules = InjectRules { on_new_base: lifts, ..InjectRules::default() };
             let mut i = known(0);
             i.learn(sample(90, false, 1), rules, NOW);
             assert_eq!(i.limit, u32::from(lifts));

@@ -13,7 +13,7 @@ pub(super) mod think;
 pub(super) mod waker;
 
 use super::ids::{Id, QueueNo, Rows, RqNo};
-use super::slot::Slot;
+use super::slot::QueueSlot;
 use super::wf2q::{Entity, ServiceClass};
 use crate::group::ProcId;
 use crate::list::{Links, List};
@@ -31,10 +31,10 @@ use waker::Waker;
 
 /// A queue of a process, of several, or of the async requests of a level.
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub(super) struct BfqQueue {
     /// Serves reads and synchronous writes.
     pub sync: bool,
-    /// Whose requests it holds (8.4).
+    /// Contexts whose requests it holds (8.4).
     pub actuator: u8,
     /// In the table of live queues.
     pub live: bool,
@@ -42,7 +42,7 @@ pub(super) struct Queue {
     pub just_created: bool,
     pub created: Instant,
     pub rqs: OwnRqs,
-    pub slot: Slot,
+    pub slot: QueueSlot,
     pub think: Think,
     pub seek: Seek,
     pub intensity: Intensity,
@@ -50,7 +50,7 @@ pub(super) struct Queue {
     pub raise: Raise,
     pub coop: Coop,
     pub waker: Waker,
-    pub life: Life,
+    pub life: Users,
 }
 
 /// The requests of a queue.
@@ -70,9 +70,9 @@ pub(super) struct OwnRqs {
     pub allocated: u32,
 }
 
-/// Who uses a queue.
+/// Users of a queue.
 #[derive(Clone, Debug)]
-pub(super) struct Life {
+pub(super) struct Users {
     /// How often the number has been given to another queue.
     pub generation: u32,
     /// Contexts whose pointer designates it, scheduled merges into it, and the table of its group if it is
@@ -82,7 +82,7 @@ pub(super) struct Life {
     pub owner: ProcId,
 }
 
-impl Queue {
+impl BfqQueue {
     /// `now` in nanoseconds, `tn` as the instants that the reference keeps in ticks (10.1). `long_first`: quirk
     /// Q18.
     pub fn new(
@@ -90,8 +90,8 @@ impl Queue {
         max_budget: u64,
         (now, tn): (Instant, Instant),
         long_first: bool,
-    ) -> Queue {
-        Queue {
+    ) -> BfqQueue {
+        BfqQueue {
             sync: wanted.sync,
             actuator: wanted.actuator,
             live: true,
@@ -105,7 +105,7 @@ impl Queue {
                 inflight: 0,
                 allocated: 0,
             },
-            slot: Slot::new(max_budget, tn),
+            slot: QueueSlot::new(max_budget, tn),
             think: Think::new(wanted.sync, now, long_first),
             seek: Seek::NEW,
             intensity: Intensity::new(now),
@@ -113,14 +113,14 @@ impl Queue {
             raise: Raise::new(tn),
             coop: Coop::NEW,
             waker: Waker::new(now),
-            life: Life { generation: 0, users: 0, owner: ProcId::NONE },
+            life: Users { generation: 0, users: 0, owner: ProcId::NONE },
         }
     }
 
     /// The row of a group entity: nothing is ever kept here.
-    fn unused() -> Queue {
+    fn unused() -> BfqQueue {
         let wanted = Wanted { sync: false, actuator: 0 };
-        let mut queue = Queue::new(wanted, 0, (Instant::ZERO, Instant::ZERO), false);
+        let mut queue = BfqQueue::new(wanted, 0, (Instant::ZERO, Instant::ZERO), false);
         queue.live = false;
         queue
     }
@@ -130,7 +130,7 @@ impl Queue {
         self.rqs.queued == 0
     }
 
-    /// What a context needs again if the queue, which is about to be merged, is split (7.6).
+    /// Facts that a context needs again if the queue, which is about to be merged, is split (7.6).
     pub fn save(&self, e: &Entity, was_in_burst: bool) -> Saved {
         Saved {
             think: self.think,
@@ -157,7 +157,7 @@ impl Queue {
     }
 }
 
-/// What is asked of a new queue, but for its entity.
+/// Demands on a new queue, but for its entity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub sync: bool,
@@ -166,17 +166,17 @@ pub(super) struct Wanted {
 
 /// All queues of a device.
 #[derive(Debug)]
-pub(super) struct Queues {
-    rows: Rows<QueueNo, Queue>,
+pub(super) struct BfqQueues {
+    rows: Rows<QueueNo, BfqQueue>,
     /// Numbers of freed queues.
     free: Vec<QueueNo>,
     /// A queue is among those that its waker wakes.
     woken_links: Links,
 }
 
-impl Queues {
-    pub fn new() -> Queues {
-        Queues { rows: Rows::new(), free: Vec::new(), woken_links: Links::new(0) }
+impl BfqQueues {
+    pub fn new() -> BfqQueues {
+        BfqQueues { rows: Rows::new(), free: Vec::new(), woken_links: Links::new(0) }
     }
 
     /// A number that may be given to a new queue.
@@ -185,15 +185,15 @@ impl Queues {
     }
 
     /// Puts a new queue where an old one was.
-    pub fn replace(&mut self, q: QueueNo, mut queue: Queue) {
+    pub fn replace(&mut self, q: QueueNo, mut queue: BfqQueue) {
         queue.life.generation = self.rows[q].life.generation.wrapping_add(1);
         self.rows[q] = queue;
     }
 
     /// A queue with a number above all others (allocates).
-    pub fn add(&mut self, q: QueueNo, queue: Queue) {
+    pub fn add(&mut self, q: QueueNo, queue: BfqQueue) {
         while self.rows.len() < q.0 as usize {
-            self.rows.push(Queue::unused());
+            self.rows.push(BfqQueue::unused());
         }
         self.rows.push(queue);
         self.woken_links.grow(self.rows.len());
@@ -219,7 +219,7 @@ impl Queues {
     }
 
     /// The queues that exist.
-    pub fn live(&self) -> impl Iterator<Item = (QueueNo, &Queue)> {
+    pub fn live(&self) -> impl Iterator<Item = (QueueNo, &BfqQueue)> {
         self.rows.pairs().filter(|(_, queue)| queue.live)
     }
 
@@ -246,18 +246,18 @@ impl Queues {
     }
 }
 
-impl Index<QueueNo> for Queues {
-    type Output = Queue;
+impl Index<QueueNo> for BfqQueues {
+    type Output = BfqQueue;
 
     #[inline]
-    fn index(&self, q: QueueNo) -> &Queue {
+    fn index(&self, q: QueueNo) -> &BfqQueue {
         &self.rows[q]
     }
 }
 
-impl IndexMut<QueueNo> for Queues {
+impl IndexMut<QueueNo> for BfqQueues {
     #[inline]
-    fn index_mut(&mut self, q: QueueNo) -> &mut Queue {
+    fn index_mut(&mut self, q: QueueNo) -> &mut BfqQueue {
         &mut self.rows[q]
     }
 }

@@ -10,7 +10,7 @@ use crate::unit::{Instant, Nanos};
 /// Coefficient of a queue that is not raised.
 pub(in super::super) const NOT_RAISED: u32 = 1;
 
-/// What a weight is raised for.
+/// Reasons to raise a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Cause {
     Nothing,
@@ -39,7 +39,7 @@ pub(in super::super) struct Terms {
 /// than 3.6 MB/s for long.
 const SOFT_FACTOR: u32 = 100;
 
-/// What is known of a queue at the moment it becomes busy, before anything changes (4.5 step 1).
+/// Facts about a queue at the moment it becomes busy, before anything changes (4.5 step 1).
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Arrival {
     /// The queue was created in a large burst.
@@ -82,7 +82,7 @@ pub(in super::super) struct Raise {
     pub in_large_burst: bool,
 }
 
-/// What an arrival that is soft real-time is judged by (6.3).
+/// Facts by which an arrival is judged as soft real-time (6.3).
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Isochrony {
     /// When the service received since the queue became busy is due at the highest rate of such a queue.

@@ -59,7 +59,7 @@ impl Average {
 /// Samples weigh 32, 60, 84, ...: the third is the first one above it (5.6).
 const VALID: u32 = 80;
 
-/// What is known of the pauses of a queue's issuer.
+/// Pauses of a queue's issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Think {
     /// End of the last request, in nanoseconds; wraps around with quirk Q18, hence no `Instant`.

@@ -8,7 +8,7 @@ use super::super::ids::{Id, QueueNo};
 use crate::list::List;
 use crate::unit::{Instant, Nanos};
 
-/// Who wakes a queue, and whom it wakes.
+/// The waker of a queue, and the queues that it wakes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Waker {
     /// The queue whose completions wake it; `NONE` if none is known.
@@ -25,9 +25,9 @@ pub(in super::super) struct Waker {
     pub woken: List,
 }
 
-/// What makes a waker.
+/// Conditions for a waker.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Rules {
+pub(in super::super) struct WakerRules {
     pub slice_idle: Nanos,
     /// So many times in a row.
     pub needed: u8,
@@ -55,7 +55,7 @@ impl Waker {
     /// A false waker steals bandwidth for as long as it is believed, so one coincidence is not enough; and pairs
     /// so rare that they do not come again within 128 waits cost less than a part in 64 of the idle time, not
     /// worth the risk.
-    pub fn follows(&mut self, last: (QueueNo, u16), now: Instant, rules: Rules) -> bool {
+    pub fn follows(&mut self, last: (QueueNo, u16), now: Instant, rules: WakerRules) -> bool {
         let (number, generation) = last;
         let same = number == self.suspect;
         let other = same && generation != self.generation;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     const IDLE: Nanos = Nanos::ms(8);
-    const RULES: Rules = Rules { slice_idle: IDLE, needed: 3, by_place: false };
+    const RULES: WakerRules = WakerRules { slice_idle: IDLE, needed: 3, by_place: false };
     const A: (QueueNo, u16) = (QueueNo(1), 0);
     const B: (QueueNo, u16) = (QueueNo(2), 0);
 
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn with_quirk_q26_another_queue_of_the_same_number_goes_on_with_the_row() {
-        let (now, rules) = (Instant::ZERO, Rules { by_place: true, ..RULES });
+        let (now, rules) = (Instant::ZERO, WakerRules { by_place: true, ..RULES });
         let mut waker = Waker::new(now);
         waker.follows(A, now, rules);
         assert!(!waker.follows((A.0, 1), now, rules) && waker.hits == 2 && waker.by_place);

@@ -129,7 +129,7 @@ fn the_reference_costs_at_most_one_budget_more() {
         let mut worst = [0.0f64; 2];
         for seed in 0..SCENARIOS {
             let mut c = core(true);
-            c.fair.set_rules(Rules { exact_pick, ..c.fair.rules });
+            c.fair.set_rules(FairRules { exact_pick, ..c.fair.rules });
             let r = run(seed, c);
             let extra = r.largest() + r.rounding();
             let slack = r.least_slack(true, |i| r.alpha(i) + extra);

@@ -159,15 +159,15 @@ fn a_request_belongs_to_the_actuator_of_its_last_sector() {
 
 #[test]
 fn a_queue_takes_at_most_512_bytes() {
-    use crate::sched::bfq::ctx::{Ctx, Pair};
-    use crate::sched::bfq::queue::Queue;
+    use crate::sched::bfq::ctx::{BfqCtx, Pair};
+    use crate::sched::bfq::queue::BfqQueue;
     use crate::sched::bfq::wf2q::Entity;
     use core::mem::size_of;
     // Two tree nodes (service tree, positions) and three list links, all by queue number; the loose list
     // has room for two numbers and the free list for one.
     let links = 64 + 32 + 3 * 8 + 3 * 4;
-    let queue = size_of::<Queue>() + size_of::<Entity>() + links;
-    assert!(queue <= 512, "{queue} bytes: {} + {}", size_of::<Queue>(), size_of::<Entity>());
-    let context = size_of::<Ctx>() + size_of::<Pair>();
+    let queue = size_of::<BfqQueue>() + size_of::<Entity>() + links;
+    assert!(queue <= 512, "{queue} bytes: {} + {}", size_of::<BfqQueue>(), size_of::<Entity>());
+    let context = size_of::<BfqCtx>() + size_of::<Pair>();
     assert!(context <= 256, "{context} bytes per context");
 }

@@ -5,7 +5,7 @@ use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, Op, ReqId, Side};
 use crate::sched::bfq::idle::HwTag;
 use crate::sched::bfq::ids::Id;
-use crate::sched::bfq::requests::Place;
+use crate::sched::bfq::requests::RqPlace;
 use crate::sched::bfq::tunables::TUNABLES;
 use crate::sched::{At, Dispatch, Merged, Scheduler};
 use crate::setting::Unit;
@@ -119,7 +119,7 @@ impl World {
     fn mergeable(&self, io: &Io, id: ReqId) -> bool {
         let r = &self.rig.env.requests[id];
         let place = self.rig.sched.rqs[id].place;
-        r.op == io.op && r.prio == io.prio && r.group == io.group && place == Place::Queued
+        r.op == io.op && r.prio == io.prio && r.group == io.group && place == RqPlace::Queued
     }
 
     fn find(&self, io: &Io, fits: impl Fn(u64, u64) -> bool) -> Option<ReqId> {

@@ -5,7 +5,7 @@ use crate::group::ProcId;
 use crate::sched::bfq::Bfq;
 use crate::sched::bfq::idle::HwTag;
 use crate::sched::bfq::ids::QueueNo;
-use crate::sched::bfq::queue::Queue;
+use crate::sched::bfq::queue::BfqQueue;
 use crate::sched::bfq::wf2q::Entity;
 use crate::testkit::scheduler;
 use crate::trace::Why;
@@ -64,7 +64,7 @@ impl Rig {
         self.sched.ctxs.pairs[self.sched.ctxs.pair_at(proc, 0)].sync
     }
 
-    pub(in crate::sched::bfq) fn queue(&mut self, proc: ProcId) -> &mut Queue {
+    pub(in crate::sched::bfq) fn queue(&mut self, proc: ProcId) -> &mut BfqQueue {
         let q = self.q(proc);
         &mut self.sched.queues[q]
     }

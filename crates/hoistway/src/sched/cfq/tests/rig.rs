@@ -6,7 +6,7 @@ use crate::request::{Flags, Op, ReqId};
 use crate::rows::Id;
 use crate::sched::At;
 use crate::sched::cfq::ids::{CtxNo, QueueNo};
-use crate::sched::cfq::queue::Queue;
+use crate::sched::cfq::queue::CfqQueue;
 use crate::sched::cfq::{CFQ, CFQ_30, CFQ_38, Cfq, Version};
 use crate::testkit::scheduler;
 use crate::unit::Sectors;
@@ -52,13 +52,13 @@ impl Rig {
         self.sched.ctxs[CtxNo::of(proc)].sync_q
     }
 
-    pub(in crate::sched::cfq) fn queue(&mut self, proc: ProcId) -> &mut Queue {
+    pub(in crate::sched::cfq) fn queue(&mut self, proc: ProcId) -> &mut CfqQueue {
         let q = self.q(proc);
         &mut self.sched.queues[q]
     }
 
     /// The queue being served.
-    pub(in crate::sched::cfq) fn active(&mut self) -> &mut Queue {
+    pub(in crate::sched::cfq) fn active(&mut self) -> &mut CfqQueue {
         let a = self.sched.active;
         assert!(a.is_some(), "a queue is being served");
         &mut self.sched.queues[a]

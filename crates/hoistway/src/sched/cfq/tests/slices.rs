@@ -4,7 +4,7 @@ use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Op};
 use crate::rows::Id;
-use crate::sched::cfq::group::{ASYNC, Group, SYNC};
+use crate::sched::cfq::group::{ASYNC, CfqGroup, SYNC};
 use crate::sched::cfq::ids::{QueueNo, RqNo};
 use crate::sched::cfq::requests::slot;
 use crate::sched::cfq::{BE, Version};
@@ -454,7 +454,7 @@ fn a_weight_takes_effect_when_the_group_is_next_charged() {
         rig.sched.groups.rows[g].new_weight
     };
     assert_eq!((default(&mut rig, a), default(&mut rig, GroupId::ROOT)), (500, 1000));
-    assert_eq!(Group::new(500).busy(BE), 0);
+    assert_eq!(CfqGroup::new(500).busy(BE), 0);
 }
 
 #[test]

@@ -258,12 +258,11 @@ impl World for Linux {
 }
 
 #[cfg(all(feature = "live", target_os = "linux"))]
-impl From<hoistway_machine::LiveError> for WorldError {
-    fn from(error: hoistway_machine::LiveError) -> WorldError {
-        use hoistway_machine::LiveError::{Lack, Os, TooFast};
-        match error {
-            Lack(_) | Os { .. } | TooFast { .. } => WorldError::Environment(error.to_string()),
-            error => WorldError::Usage(error.to_string()),
+impl From<hoistway_machine::MachineError> for WorldError {
+    fn from(error: hoistway_machine::MachineError) -> WorldError {
+        match error.is_of_environment() {
+            true => WorldError::Environment(error.to_string()),
+            false => WorldError::Usage(error.to_string()),
         }
     }
 }

@@ -10,8 +10,9 @@ pub mod calibrate;
 #[cfg(feature = "fuse")]
 pub mod emulator;
 pub mod engine;
+mod error;
 pub mod kernel;
 pub mod linux;
 
-pub use hoistway_serve::LiveError;
-use hoistway_serve::system::os;
+pub use error::MachineError;
+use error::os;

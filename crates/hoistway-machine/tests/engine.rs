@@ -4,11 +4,12 @@
 
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
+use hoistway_machine::MachineError;
 use hoistway_machine::engine::{Storage, StorageTarget};
 use hoistway_run::{
     ControlSpec, JobError, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window,
 };
-use hoistway_serve::LiveError;
+use hoistway_serve::ServeError;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::Job;
@@ -165,7 +166,9 @@ fn direct_io_is_counted_alike_by_processes_and_device() {
         procs.push(process(&format!("writer{i}"), Role::Interferer, "writer", &writes));
     }
     let job = job(&drive, "mq-deadline", 1000, procs);
-    if let Err(error @ LiveError::TooFast { .. }) = storage.check(std::slice::from_ref(&job)) {
+    if let Err(error @ MachineError::Serve(ServeError::TooFast { .. })) =
+        storage.check(std::slice::from_ref(&job))
+    {
         return println!("skipped: {error}");
     }
     let outcome = run(&storage, &job).unwrap();

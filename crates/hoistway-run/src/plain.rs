@@ -1,6 +1,7 @@
 //! Types of the core as numbers and names: it has no dependencies, and so no serde. Fields are written so by
 //! `#[serde(with = "hoistway_run::plain")]`.
 
+use crate::DecodeError;
 use hoistway::sched::{Entry, SCHEDULERS};
 use hoistway::{Class, Instant, IoPrio, Nanos};
 use serde::de::{DeserializeOwned, Error};
@@ -19,7 +20,7 @@ pub trait Plain: Sized {
     /// # Errors
     ///
     /// What is wrong with it.
-    fn read(form: Self::Form) -> Result<Self, String>;
+    fn read(form: Self::Form) -> Result<Self, DecodeError>;
 }
 
 /// For `#[serde(with = "hoistway_run::plain")]`.
@@ -47,7 +48,7 @@ impl Plain for Nanos {
         self.0
     }
 
-    fn read(ns: u64) -> Result<Nanos, String> {
+    fn read(ns: u64) -> Result<Nanos, DecodeError> {
         Ok(Nanos(ns))
     }
 }
@@ -59,7 +60,7 @@ impl Plain for Option<Nanos> {
         self.map(|time| time.0)
     }
 
-    fn read(ns: Option<u64>) -> Result<Option<Nanos>, String> {
+    fn read(ns: Option<u64>) -> Result<Option<Nanos>, DecodeError> {
         Ok(ns.map(Nanos))
     }
 }
@@ -71,7 +72,7 @@ impl Plain for Instant {
         self.as_nanos()
     }
 
-    fn read(ns: u64) -> Result<Instant, String> {
+    fn read(ns: u64) -> Result<Instant, DecodeError> {
         Ok(Instant::from_nanos(ns))
     }
 }
@@ -84,7 +85,7 @@ impl Plain for IoPrio {
         self.word()
     }
 
-    fn read(word: u16) -> Result<IoPrio, String> {
+    fn read(word: u16) -> Result<IoPrio, DecodeError> {
         let class = match word >> 13 {
             0 => Some(Class::None),
             1 => Some(Class::Rt),
@@ -93,7 +94,7 @@ impl Plain for IoPrio {
             _ => None,
         };
         let prio = class.and_then(|class| IoPrio::new(class, (word & 0xff) as u8));
-        prio.ok_or_else(|| format!("{word} is no I/O priority"))
+        prio.ok_or_else(|| DecodeError(format!("{word} is no I/O priority")))
     }
 }
 
@@ -105,8 +106,8 @@ impl Plain for &'static Entry {
         self.name.into()
     }
 
-    fn read(name: String) -> Result<&'static Entry, String> {
+    fn read(name: String) -> Result<&'static Entry, DecodeError> {
         let known = SCHEDULERS.iter().copied().find(|entry| entry.name == name);
-        known.ok_or_else(|| format!("no scheduler {name}"))
+        known.ok_or_else(|| DecodeError(format!("no scheduler {name}")))
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Why a device or server could not be set up.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum LiveError {
+pub enum ServeError {
     /// A file, device or socket could not be used.
     Os {
         /// What was tried, with its name.
@@ -44,14 +44,8 @@ pub enum LiveError {
         /// Why.
         error: OverlayError,
     },
-    /// The machine lacks something.
-    Lack(hoistway_run::Lack),
     /// What is asked for contradicts itself, or does not fit the device; the message says how.
     Refused(String),
-    /// A program that was run for it failed, or another one is at the same work; the message says which and how.
-    Program(String),
-    /// A kernel in virtual time died, hung, or left no answer. The host may have caused it: another attempt is worth it.
-    Guest(String),
     /// A device was closed, but what was written since its last flush may be lost.
     NotFlushed {
         /// Which.
@@ -63,80 +57,77 @@ pub enum LiveError {
     Closed,
 }
 
-impl fmt::Display for LiveError {
+impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LiveError::Os { what, error } => write!(f, "{what}: {error}"),
-            LiveError::NotADisk(path) => write!(
+            ServeError::Os { what, error } => write!(f, "{what}: {error}"),
+            ServeError::NotADisk(path) => write!(
                 f,
                 "{}: is empty, or neither a file nor a block device; make a file with \
                  `truncate -s SIZE`",
                 path.display()
             ),
-            LiveError::Stack(error) => error.fmt(f),
-            LiveError::NoSuchController(name) => {
+            ServeError::Stack(error) => error.fmt(f),
+            ServeError::NoSuchController(name) => {
                 write!(f, "no controller '{name}'; `hoistway list controllers` lists them")
             }
-            LiveError::BadName(name) => {
+            ServeError::BadName(name) => {
                 write!(f, "the name '{name}' is empty or taken; names are unique")
             }
-            LiveError::TooFast { drive, drive_figure, machine_figure } => write!(
+            ServeError::TooFast { drive, drive_figure, machine_figure } => write!(
                 f,
                 "{drive} does {drive_figure}, but this machine can carry {machine_figure}; choose a \
                  slower drive"
             ),
-            LiveError::Target(error) => error.fmt(f),
-            LiveError::Overlay { path, error } => write!(f, "{}: {error}", path.display()),
-            LiveError::Lack(lack) => lack.fmt(f),
-            LiveError::Refused(message)
-            | LiveError::Program(message)
-            | LiveError::Guest(message) => f.write_str(message),
-            LiveError::NotFlushed { device, why } => write!(
+            ServeError::Target(error) => error.fmt(f),
+            ServeError::Overlay { path, error } => write!(f, "{}: {error}", path.display()),
+            ServeError::Refused(message) => f.write_str(message),
+            ServeError::NotFlushed { device, why } => write!(
                 f,
                 "{device}: {why}; what was written since the last successful flush may be lost"
             ),
-            LiveError::Closed => f.write_str("the device was closed"),
+            ServeError::Closed => f.write_str("the device was closed"),
         }
     }
 }
 
-impl std::error::Error for LiveError {
+impl std::error::Error for ServeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            LiveError::Os { error, .. } => Some(error),
-            LiveError::Stack(error) => Some(error),
-            LiveError::Target(error) => Some(error),
-            LiveError::Overlay { error, .. } => Some(error),
+            ServeError::Os { error, .. } => Some(error),
+            ServeError::Stack(error) => Some(error),
+            ServeError::Target(error) => Some(error),
+            ServeError::Overlay { error, .. } => Some(error),
             _ => None,
         }
     }
 }
 
-impl From<TargetError> for LiveError {
-    fn from(error: TargetError) -> LiveError {
-        LiveError::Target(error)
+impl From<TargetError> for ServeError {
+    fn from(error: TargetError) -> ServeError {
+        ServeError::Target(error)
     }
 }
 
-impl From<PlaceError> for LiveError {
-    fn from(error: PlaceError) -> LiveError {
+impl From<PlaceError> for ServeError {
+    fn from(error: PlaceError) -> ServeError {
         match error {
             PlaceError::Io { path, error } => {
-                LiveError::Os { what: path.display().to_string(), error }
+                ServeError::Os { what: path.display().to_string(), error }
             }
-            error => LiveError::Refused(error.to_string()),
+            error => ServeError::Refused(error.to_string()),
         }
     }
 }
 
-impl From<StackError> for LiveError {
-    fn from(error: StackError) -> LiveError {
-        LiveError::Stack(error)
+impl From<StackError> for ServeError {
+    fn from(error: StackError) -> ServeError {
+        ServeError::Stack(error)
     }
 }
 
 /// Names what was tried when the system said no.
-pub fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LiveError {
+pub(crate) fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ServeError {
     let what = what.into();
-    move |error| LiveError::Os { what, error: error.into() }
+    move |error| ServeError::Os { what, error: error.into() }
 }

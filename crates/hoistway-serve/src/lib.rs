@@ -18,6 +18,6 @@ pub mod storage;
 pub mod system;
 
 pub use device::{Client, Device, DeviceOptions, Group, GroupSpec, Pending};
-pub use error::LiveError;
+pub use error::ServeError;
 pub use storage::{Facts, Target};
 pub use system::{Buffer, Clock};

@@ -9,7 +9,7 @@ use hoistway_serve::front::Export;
 use hoistway_serve::front::nbd::{Server, ServerOptions};
 use hoistway_serve::net::Listen;
 use hoistway_serve::storage::{Emulation, FileOptions, Way};
-use hoistway_serve::{Device, DeviceOptions, LiveError, Target};
+use hoistway_serve::{Device, DeviceOptions, ServeError, Target};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::{Rng, stream};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -91,7 +91,7 @@ fn batch(c: &mut Client, random: &mut Rng) {
 fn steady(what: &str, target: &Target, scheduler: &str) {
     let options = DeviceOptions::new(sched::find(scheduler).unwrap());
     let device = match Device::open(target, &options) {
-        Err(e @ LiveError::TooFast { .. }) => return println!("skipped: {e}"),
+        Err(e @ ServeError::TooFast { .. }) => return println!("skipped: {e}"),
         other => other.unwrap(),
     };
     // An answer shows that the thread runs, and has its name.

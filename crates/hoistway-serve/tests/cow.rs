@@ -3,7 +3,7 @@
 
 use hoistway::{IoPrio, sched};
 use hoistway_serve::storage::{FileOptions, Way};
-use hoistway_serve::{Client, Device, DeviceOptions, LiveError, Target};
+use hoistway_serve::{Client, Device, DeviceOptions, ServeError, Target};
 use hoistway_sim::rng::{Rng, stream};
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ impl Drop for Stage {
     }
 }
 
-fn open(target: &Target) -> Result<Device, LiveError> {
+fn open(target: &Target) -> Result<Device, ServeError> {
     Device::open(target, &DeviceOptions::new(sched::find("mq-deadline").unwrap()))
 }
 

@@ -3,7 +3,7 @@
 
 use hoistway::{IoPrio, sched};
 use hoistway_serve::storage::{Emulation, FileOptions, Way};
-use hoistway_serve::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Target};
+use hoistway_serve::{Buffer, Client, Device, DeviceOptions, GroupSpec, ServeError, Target};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use std::io::ErrorKind;
@@ -105,7 +105,7 @@ fn a_file_is_an_array_whichever_way_it_is_reached() {
             let scratch = Scratch::new(&format!("array-{way:?}-{direct}"), SIZE);
             let target = scratch.target(FileOptions { direct, read_only: false, way });
             let device = match Device::open(&target, &scheduler("mq-deadline")) {
-                Err(LiveError::Os { what, error }) if direct => {
+                Err(ServeError::Os { what, error }) if direct => {
                     println!("skipped: no direct I/O here: {what}: {error}");
                     continue;
                 }
@@ -128,7 +128,7 @@ fn an_emulated_drive_is_an_array_and_measures_itself() {
     emulation.file = Some(scratch.0.clone());
     for target in [in_memory, Target::Emulated(Box::new(emulation))] {
         let device = match Device::open(&target, &scheduler("bfq")) {
-            Err(error @ LiveError::TooFast { .. }) => return println!("skipped: {error}"),
+            Err(error @ ServeError::TooFast { .. }) => return println!("skipped: {error}"),
             other => other.unwrap(),
         };
         check_against_an_array(&device, 3, 3);
@@ -145,7 +145,7 @@ fn a_drive_beyond_this_machine_is_refused_with_the_figure() {
     let drive = DriveFile::parse("dream.toml", text).unwrap();
     let refused = Device::open(&Target::emulated(drive), &DeviceOptions::default()).unwrap_err();
     let message = refused.to_string();
-    assert!(matches!(refused, LiveError::TooFast { .. }), "{message}");
+    assert!(matches!(refused, ServeError::TooFast { .. }), "{message}");
     assert!(message.contains("4000000000 random reads per second"), "{message}");
     assert!(message.contains("on one core"), "{message}");
 }
@@ -230,7 +230,7 @@ fn a_closed_device_answers_that_it_is_closed() {
     device.close().unwrap();
     let error = client.read(0, &mut [0; 512]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(108), "ESHUTDOWN: {error}");
-    assert!(matches!(device.counters(), Err(LiveError::Closed)));
+    assert!(matches!(device.counters(), Err(ServeError::Closed)));
 }
 
 #[test]

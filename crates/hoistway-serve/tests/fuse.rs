@@ -7,7 +7,7 @@ use hoistway_serve::front::Attachment;
 use hoistway_serve::front::Export;
 use hoistway_serve::front::fuse::{FuseOptions, Mount};
 use hoistway_serve::storage::FileOptions;
-use hoistway_serve::{Device, DeviceOptions, LiveError, Target};
+use hoistway_serve::{Device, DeviceOptions, ServeError, Target};
 use hoistway_sim::rng::{Rng, stream};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ impl Site {
         let exports = make(&base);
         match Mount::start(&exports, &base.join("shaft"), FuseOptions::default(), || {}) {
             Ok(mount) => Some(Site { mount: Some(mount), base }),
-            Err(error @ LiveError::Os { .. }) => {
+            Err(error @ ServeError::Os { .. }) => {
                 println!("skipped: {error}");
                 let _ = std::fs::remove_dir_all(&base);
                 None

@@ -10,7 +10,7 @@ use hoistway_serve::device::IoTotals;
 use hoistway_serve::front::Export;
 use hoistway_serve::front::nbd::{ClientMatch, ClientRule, Server, ServerOptions};
 use hoistway_serve::net::Listen;
-use hoistway_serve::{Device, DeviceOptions, GroupSpec, LiveError, Target};
+use hoistway_serve::{Device, DeviceOptions, GroupSpec, ServeError, Target};
 use hoistway_sim::rng::stream;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -135,7 +135,7 @@ fn a_device_of_two_names_is_refused_and_so_is_plain_tcp_beyond_this_machine() {
     let twice = vec![Export::new("a", device("none")), Export::new("a", device("none"))];
     let listen = [Listen::Unix(socket())];
     let options = ServerOptions::default();
-    assert!(matches!(Server::start(twice, &listen, &options), Err(LiveError::BadName(_))));
+    assert!(matches!(Server::start(twice, &listen, &options), Err(ServeError::BadName(_))));
     let open = [Listen::Tcp("0.0.0.0:0".parse().unwrap())];
     let refused = Server::start(vec![Export::new("a", device("none"))], &open, &options);
     assert!(refused.unwrap_err().to_string().contains("neither encrypted nor authenticated"));

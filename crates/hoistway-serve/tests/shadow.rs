@@ -9,7 +9,7 @@ use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
 use hoistway_serve::storage::{Emulation, FileOptions, Way};
 use hoistway_serve::{
-    Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Pending, Target,
+    Buffer, Client, Device, DeviceOptions, GroupSpec, Pending, ServeError, Target,
 };
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::{Rng, stream};
@@ -244,7 +244,7 @@ fn under_fire(target: &Target, path: Option<&PathBuf>) {
     let mut options = DeviceOptions::new(sched::find("none").unwrap());
     options.controllers.push(("io.max".into(), Vec::new()));
     let device = match Device::open(target, &options) {
-        Err(e @ (LiveError::Os { .. } | LiveError::TooFast { .. })) => {
+        Err(e @ (ServeError::Os { .. } | ServeError::TooFast { .. })) => {
             return println!("skipped: {e}");
         }
         other => other.unwrap(),

@@ -9,11 +9,11 @@ use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Scratch};
 use hoistway_lab::differ::{self, Compared, Recorder as _, generate, known, suite};
 use hoistway_lab::words::counted;
-use hoistway_machine::linux::actor::scenario::Scenario;
+use hoistway_machine::MachineError;
+use hoistway_machine::linux::actor::scenario::{Scenario, ScenarioError};
 use hoistway_machine::linux::{self, Kernel, record};
 use hoistway_replay::Recorded;
 use hoistway_replay::control::CONTROLLERS;
-use hoistway_serve::LiveError;
 use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -231,7 +231,7 @@ pub fn record(
 const SCENARIO: Limit = Limit { what: "a scenario", bytes: 4 << 20 };
 
 fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
-    let wrong = |e: String| Failure::Usage(format!("{}: {e}", file.display()));
+    let wrong = |e: ScenarioError| Failure::Usage(format!("{}: {e}", file.display()));
     let text = input::text(file, SCENARIO).map_err(|e| Failure::Usage(e.to_string()))?;
     text.parse::<Scenario>().map_err(wrong)
 }
@@ -617,8 +617,8 @@ impl Progress {
 }
 
 /// What the kernel's side refused is the machine's fault.
-impl From<LiveError> for Failure {
-    fn from(e: LiveError) -> Failure {
+impl From<MachineError> for Failure {
+    fn from(e: MachineError) -> Failure {
         Failure::Failed(e.to_string())
     }
 }

@@ -6,8 +6,9 @@ use crate::common::output::print;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
+use hoistway_machine::MachineError;
 use hoistway_machine::emulator::{self, Emulator, EmulatorOptions};
-use hoistway_serve::LiveError;
+use hoistway_serve::ServeError;
 use hoistway_sim::drive::DriveFile;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
@@ -199,11 +200,15 @@ fn options(args: &Emulate) -> Result<EmulatorOptions, Failure> {
     })
 }
 
-fn failure(error: LiveError) -> Failure {
+fn failure(error: MachineError) -> Failure {
     match error {
-        LiveError::TooFast { .. } => Failure::Environment(format!("{error}, or add --anyway")),
-        LiveError::Os { .. } | LiveError::Lack(_) => Failure::Environment(error.to_string()),
-        LiveError::Target(_) | LiveError::Refused(_) => Failure::Usage(error.to_string()),
+        MachineError::Serve(ServeError::TooFast { .. }) => {
+            Failure::Environment(format!("{error}, or add --anyway"))
+        }
+        MachineError::Os { .. } | MachineError::Lack(_) => Failure::Environment(error.to_string()),
+        MachineError::Serve(ServeError::Target(_)) | MachineError::Refused(_) => {
+            Failure::Usage(error.to_string())
+        }
         _ => Failure::Failed(error.to_string()),
     }
 }

@@ -4,9 +4,9 @@ use crate::common::output::print;
 use crate::common::terminal::say_again;
 use crate::failure::Failure;
 use clap::{Args as ClapArgs, Subcommand};
+use hoistway_machine::MachineError;
 use hoistway_machine::linux::build::{self, Built, Options};
 use hoistway_machine::linux::kernels::{self, Contents, Kernel};
-use hoistway_serve::LiveError;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -143,7 +143,8 @@ fn report(args: &Build, built: &Built) -> Result<(), Failure> {
 
 fn list(options: &List) -> Result<(), Failure> {
     let kernels = kernels::list().map_err(failure)?;
-    let contents: Result<Vec<Contents>, LiveError> = kernels.iter().map(Kernel::contents).collect();
+    let contents: Result<Vec<Contents>, MachineError> =
+        kernels.iter().map(Kernel::contents).collect();
     let contents = contents.map_err(failure)?;
     let both = kernels.iter().zip(&contents);
     if options.json {
@@ -187,11 +188,11 @@ fn as_json(kernel: &Kernel, contents: &Contents) -> Value {
     })
 }
 
-fn failure(error: LiveError) -> Failure {
+fn failure(error: MachineError) -> Failure {
     match error {
-        LiveError::Lack(_) => Failure::Environment(error.to_string()),
-        LiveError::Os { .. } => Failure::Environment(error.to_string()),
-        LiveError::Refused(_) => Failure::Usage(error.to_string()),
+        MachineError::Lack(_) => Failure::Environment(error.to_string()),
+        MachineError::Os { .. } => Failure::Environment(error.to_string()),
+        MachineError::Refused(_) => Failure::Usage(error.to_string()),
         _ => Failure::Failed(error.to_string()),
     }
 }

@@ -72,10 +72,10 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::LinuxActor(options) => differ::act(options),
         Verb::Restore(options) => restore::restore(options),
         Verb::KernelWorker(options) => {
-            hoistway_machine::kernel::work(&options.args).map_err(Failure::Usage)
+            hoistway_machine::kernel::work(&options.args).map_err(|e| Failure::Usage(e.to_string()))
         }
         Verb::LinuxGuest(options) => {
-            hoistway_machine::linux::guest(&options.args).map_err(Failure::Usage)
+            hoistway_machine::linux::guest(&options.args).map_err(|e| Failure::Usage(e.to_string()))
         }
     }
 }

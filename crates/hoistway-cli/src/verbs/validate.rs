@@ -347,7 +347,7 @@ fn one(
     stop: &std::sync::Arc<std::sync::atomic::AtomicBool>,
     all_kept: &mut Vec<Kept>,
 ) -> Result<Vec<Run>, Failure> {
-    let failed = |e: hoistway_serve::LiveError| Failure::Environment(e.to_string());
+    let failed = |e: hoistway_machine::MachineError| Failure::Environment(e.to_string());
     let emulated =
         EmulatorOptions { anyway: options.anyway, ..EmulatorOptions::new(task.drive.clone()) };
     let emulator = Emulator::start(&emulated).map_err(failed)?;

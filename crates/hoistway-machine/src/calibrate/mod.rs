@@ -10,7 +10,7 @@ mod probe;
 
 pub use probe::RealProbe;
 
-use crate::LiveError;
+use crate::MachineError;
 use crate::kernel::{Guard, Place, PlaceTarget, Queue, SCRATCH, Watch, resolve};
 use crate::os;
 use hoistway_files::Identity;
@@ -58,7 +58,10 @@ pub struct Opened {
 /// # Errors
 ///
 /// Nothing schedules there, the device is no block device, or it is in use and shall be written.
-pub fn look(target: &Path, allowed: &Allowed) -> Result<(Place, Subject, Vec<String>), LiveError> {
+pub fn look(
+    target: &Path,
+    allowed: &Allowed,
+) -> Result<(Place, Subject, Vec<String>), MachineError> {
     let device = std::fs::metadata(target).map_err(os(target.display().to_string()))?;
     let place = if device.file_type().is_block_device() {
         resolve(&PlaceTarget::Device(target.into()))?
@@ -69,20 +72,22 @@ pub fn look(target: &Path, allowed: &Allowed) -> Result<(Place, Subject, Vec<Str
     if !place.is_dir && allowed.write {
         let told = allowed.destroy.as_deref();
         if told != Some(target) {
-            return Err(LiveError::Refused(format!(
+            return Err(MachineError::Refused(format!(
                 "{shown}: --write destroys its data; say --yes-destroy-data {shown}"
             )));
         }
         let uses = place.in_use();
         if !uses.is_empty() {
-            return Err(LiveError::Refused(format!("{shown} is in use: {}", uses.join(", "))));
+            return Err(MachineError::Refused(format!("{shown} is in use: {}", uses.join(", "))));
         }
     }
     if place.is_dir && place.read_only() {
-        return Err(LiveError::Refused(format!("{shown}: its file system is mounted read-only")));
+        return Err(MachineError::Refused(format!(
+            "{shown}: its file system is mounted read-only"
+        )));
     }
     let Some(queue) = place.queues.first() else {
-        return Err(LiveError::Refused(format!("{shown}: no queue schedules below it")));
+        return Err(MachineError::Refused(format!("{shown}: no queue schedules below it")));
     };
     let mut notes = Vec::new();
     if place.queues.len() > 1 {
@@ -101,7 +106,7 @@ fn subject(
     queue: &Queue,
     allowed: &Allowed,
     target: &Path,
-) -> Result<Subject, LiveError> {
+) -> Result<Subject, MachineError> {
     let identity = queue.identity();
     let number = |name: &str| queue.attribute(name).and_then(|v| v.trim().parse::<u64>().ok());
     let bytes = if place.is_dir { allowed.scratch_bytes / 4096 * 4096 } else { size_of(target)? };
@@ -133,7 +138,7 @@ fn subject(
 }
 
 /// Bytes of a block device.
-fn size_of(device: &Path) -> Result<u64, LiveError> {
+fn size_of(device: &Path) -> Result<u64, MachineError> {
     use std::io::{Seek, SeekFrom};
     let shown = || device.display().to_string();
     let mut file = File::open(device).map_err(os(shown()))?;
@@ -150,7 +155,7 @@ pub fn open(
     allowed: &Allowed,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
-) -> Result<Opened, LiveError> {
+) -> Result<Opened, MachineError> {
     let (place, subject, mut notes) = look(target, allowed)?;
     let root = rustix::process::geteuid().is_root();
     let mut guard = match root {
@@ -208,7 +213,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn create(place: hoistway_files::Place) -> Result<(File, Option<Scratch>), LiveError> {
+    fn create(place: hoistway_files::Place) -> Result<(File, Option<Scratch>), MachineError> {
         let file = place.create(0o600)?;
         let made = Identity::of(&file).map_err(os(place.path().display().to_string()))?;
         Ok((file, Some(Scratch { place, made })))
@@ -229,7 +234,7 @@ fn through(file: &File) -> PathBuf {
 }
 
 /// Opens what is called `shown` past the page cache; a device that is written for this process alone.
-fn direct(path: &Path, shown: &Path, write: bool) -> Result<File, LiveError> {
+fn direct(path: &Path, shown: &Path, write: bool) -> Result<File, MachineError> {
     let alone = if write && path == shown { libc::O_EXCL } else { 0 };
     let mut options = OpenOptions::new();
     options.read(true).write(write).custom_flags(libc::O_DIRECT | alone);
@@ -239,14 +244,16 @@ fn direct(path: &Path, shown: &Path, write: bool) -> Result<File, LiveError> {
 /// Bytes written at once while the file is filled.
 const FILLED_AT_ONCE: usize = 4 << 20;
 
-fn fill(file: &File, bytes: u64, stop: &AtomicBool, path: &Path) -> Result<(), LiveError> {
+fn fill(file: &File, bytes: u64, stop: &AtomicBool, path: &Path) -> Result<(), MachineError> {
     let shown = || path.display().to_string();
     let mut buffer = Buffer::zeroed(FILLED_AT_ONCE);
     let mut rng = rng::stream(1, "probe/fill");
     let mut at = 0;
     while at < bytes {
         if stop.load(Ordering::Relaxed) {
-            return Err(LiveError::Refused("interrupted while the scratch file was filled".into()));
+            return Err(MachineError::Refused(
+                "interrupted while the scratch file was filled".into(),
+            ));
         }
         let len = (bytes - at).min(FILLED_AT_ONCE as u64) as usize;
         for chunk in buffer[..len].chunks_mut(8) {
@@ -269,7 +276,7 @@ impl Opened {
         seed: u64,
         budget: u64,
         stop: &'a AtomicBool,
-    ) -> Result<RealProbe<'a>, LiveError> {
+    ) -> Result<RealProbe<'a>, MachineError> {
         let file = self.file.try_clone().map_err(os("the device".to_string()))?;
         Ok(RealProbe::new(file, seed, budget, stop))
     }

@@ -30,12 +30,13 @@ pub use state::{Known, cleanup, known};
 
 use crate::kernel::Place;
 use crate::kernel::loopdev::{Detached, LoopDevice, LoopOptions};
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use acting::{Acting, Service};
 use awake::Awake;
 use file::DriveFolder;
 use fuser::{Config, Session, SessionACL};
 use hoistway::{Nanos, Op};
+use hoistway_serve::ServeError;
 use hoistway_serve::front::fuse::attach::{self, MountPoint};
 use hoistway_serve::front::fuse::{NOTICE, over};
 use hoistway_serve::storage::{EmulationFigures, TargetError, single_command};
@@ -130,7 +131,7 @@ impl Emulator {
     ///
     /// Without root, FUSE or loop devices; when the drive is faster than this machine and it is not to be acted
     /// out anyway; a size that does not fit it.
-    pub fn start(options: &EmulatorOptions) -> Result<Emulator, LiveError> {
+    pub fn start(options: &EmulatorOptions) -> Result<Emulator, MachineError> {
         let size = check_size(options)?;
         let (store, room) = store_of(options, size)?;
         let drive = Arc::new(Acting::new(&options.drive, options.seed, store));
@@ -182,7 +183,7 @@ impl Emulator {
         Ok(emulator)
     }
 
-    fn attach(&mut self, options: &EmulatorOptions, file: &Path) -> Result<(), LiveError> {
+    fn attach(&mut self, options: &EmulatorOptions, file: &Path) -> Result<(), MachineError> {
         let block = options.drive.identity.sector_bytes as u32;
         let how = LoopOptions { block, ..LoopOptions::default() };
         let state = self.state.as_mut().expect("it is there until the end");
@@ -194,18 +195,20 @@ impl Emulator {
         self.device.seq.map_or(Ok(()), |seq| state.add("seq", &seq.to_string()))
     }
 
-    fn measure(&mut self, options: &EmulatorOptions, longest: u64) -> Result<(), LiveError> {
+    fn measure(&mut self, options: &EmulatorOptions, longest: u64) -> Result<(), MachineError> {
         let depth = options.drive.host.queue_depth;
         let path = self.device.path();
         self.carried = probe::measure(&path, &self.drive, self.size, longest as u32, depth)?;
         self.drive.serve(Service::Model, self.carried.path);
         let lacking = shortfalls(&options.drive, &self.carried);
         match (lacking.first(), options.anyway) {
-            (Some((drive_figure, machine_figure)), false) => Err(LiveError::TooFast {
-                drive: options.drive.id.clone(),
-                drive_figure: drive_figure.clone(),
-                machine_figure: machine_figure.clone(),
-            }),
+            (Some((drive_figure, machine_figure)), false) => {
+                Err(MachineError::Serve(ServeError::TooFast {
+                    drive: options.drive.id.clone(),
+                    drive_figure: drive_figure.clone(),
+                    machine_figure: machine_figure.clone(),
+                }))
+            }
             _ => {
                 let tell = |(drive, machine): &(String, String)| {
                     format!("the drive does {drive}, this machine carries {machine}")
@@ -272,7 +275,7 @@ impl Emulator {
     /// # Errors
     ///
     /// What the system says when it refuses.
-    pub fn stop(mut self, patience: Duration) -> Result<Vec<String>, LiveError> {
+    pub fn stop(mut self, patience: Duration) -> Result<Vec<String>, MachineError> {
         let mut looks = patience.as_millis() / LOOK.as_millis();
         let mut users = self.users();
         while !users.is_empty() && looks > 0 {
@@ -285,7 +288,7 @@ impl Emulator {
     }
 
     /// Takes everything away. What is gone already stays gone.
-    fn end(&mut self) -> Result<(), LiveError> {
+    fn end(&mut self) -> Result<(), MachineError> {
         let Some(mount) = self.mount.take() else { return Ok(()) };
         let detached = match self.device.number {
             u32::MAX => Ok(Detached::Gone),
@@ -321,7 +324,7 @@ impl Emulator {
                 let users = self.users().join(", ");
                 let device = self.device().display().to_string();
                 // The state stays for `--cleanup`.
-                return Err(LiveError::Refused(format!(
+                return Err(MachineError::Refused(format!(
                     "{device} is still used ({users}); it gives errors now. Unmount it, then run \
                      `hoistway emulate --cleanup`"
                 )));
@@ -349,7 +352,7 @@ impl fmt::Debug for Emulator {
     }
 }
 
-fn check_size(options: &EmulatorOptions) -> Result<u64, LiveError> {
+fn check_size(options: &EmulatorOptions) -> Result<u64, MachineError> {
     let identity = &options.drive.identity;
     let (whole, sector) = (identity.capacity_bytes, identity.sector_bytes);
     let size = options.size.unwrap_or(whole);
@@ -360,7 +363,7 @@ fn check_size(options: &EmulatorOptions) -> Result<u64, LiveError> {
     Ok(size)
 }
 
-fn store_of(options: &EmulatorOptions, size: u64) -> Result<(Store, u64), LiveError> {
+fn store_of(options: &EmulatorOptions, size: u64) -> Result<(Store, u64), MachineError> {
     match &options.store {
         Some(path) => Ok((Store::file(path, size)?, size)),
         None => {
@@ -410,12 +413,12 @@ fn shortfalls(drive: &DriveFile, carried: &Carried) -> Vec<(String, String)> {
     list
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LiveError> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, MachineError> {
     Builder::new().name(name.into()).spawn(run).map_err(os("thread"))
 }
 
 /// Shakes hands with the kernel and starts to read requests.
-fn serve(tree: DriveFolder, connection: OwnedFd) -> Result<JoinHandle<()>, LiveError> {
+fn serve(tree: DriveFolder, connection: OwnedFd) -> Result<JoinHandle<()>, MachineError> {
     let mut config = Config::default();
     config.n_threads = Some(READERS);
     config.clone_fd = true;

@@ -3,7 +3,7 @@
 //! Nothing is written, so a drive whose data is in a file is left as it is.
 
 use super::acting::{Acting, COLD, PathTime, Service};
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use hoistway::{Instant, Nanos};
 use hoistway_serve::system::Buffer;
 use hoistway_serve::system::Clock;
@@ -49,7 +49,7 @@ pub(super) fn measure(
     size: u64,
     longest: u32,
     depth: u32,
-) -> Result<Carried, LiveError> {
+) -> Result<Carried, MachineError> {
     let what = || format!("self-test of {}", device.display());
     let open = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(device);
     let file = open.map_err(os(what()))?;

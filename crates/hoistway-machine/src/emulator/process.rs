@@ -3,7 +3,7 @@
 //! It ends with the program that started it, however that ends: its standard input is a pipe from there.
 
 use super::known;
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -30,7 +30,7 @@ impl EmulatorProcess {
     pub fn start<A: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = A>,
-    ) -> Result<EmulatorProcess, LiveError> {
+    ) -> Result<EmulatorProcess, MachineError> {
         let what = || format!("{} emulate", program.display());
         let mut command = Command::new(program);
         command.args(["emulate", "--loop", "--json", "--attended"]).args(arguments);
@@ -50,7 +50,7 @@ impl EmulatorProcess {
                 let errors =
                     child.stderr.take().expect("it was asked for").read_to_string(&mut said);
                 let _ = (errors, child.wait());
-                Err(LiveError::Refused(said.trim().trim_start_matches("error: ").to_string()))
+                Err(MachineError::Refused(said.trim().trim_start_matches("error: ").to_string()))
             }
         }
     }
@@ -60,14 +60,14 @@ impl EmulatorProcess {
     /// # Errors
     ///
     /// When it ended otherwise, or the device is still used.
-    pub fn stop(mut self) -> Result<String, LiveError> {
+    pub fn stop(mut self) -> Result<String, MachineError> {
         self.ask();
         let mut last = String::new();
         self.output.read_to_string(&mut last).map_err(os("hoistway emulate"))?;
         let status = self.child.wait().map_err(os("hoistway emulate"))?;
         match status.success() {
             true => Ok(last),
-            false => Err(LiveError::Refused(format!("hoistway emulate: {status}"))),
+            false => Err(MachineError::Refused(format!("hoistway emulate: {status}"))),
         }
     }
 

@@ -3,7 +3,7 @@
 //! The order matters. With scheduler `none` a write to `nr_requests` resizes the tags of the driver itself, which stay
 //! when a scheduler is chosen later: so `none` comes first, and the present scheduler comes back last.
 
-use crate::LiveError;
+use crate::MachineError;
 use crate::kernel::loopdev::LoopDevice;
 use hoistway_sim::drive::DriveFile;
 use std::fs;
@@ -41,7 +41,7 @@ pub(super) fn set_up(
     device: &LoopDevice,
     drive: &DriveFile,
     carried: u64,
-) -> Result<Vec<QueueRow>, LiveError> {
+) -> Result<Vec<QueueRow>, MachineError> {
     let queue = Files(PathBuf::from(format!("/sys/block/{}/queue", device.name())));
     let seen = drive.device();
     let mut rows = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn set_up(
     // Last: a write to `max_sectors_kb` makes it twice that (Linux 6.18).
     let ahead = queue.set("read_ahead_kb", READ_AHEAD_KIB.to_string(), String::new);
     if !ahead.holds() {
-        return Err(LiveError::Refused(format!(
+        return Err(MachineError::Refused(format!(
             "{}: read_ahead_kb is {} although {READ_AHEAD_KIB} was written: {}",
             device.name(),
             ahead.found,

@@ -7,7 +7,7 @@
 
 use crate::kernel::loopdev::{self, Detached, LoopDevice};
 use crate::kernel::{make_state, open_state, read_state};
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use hoistway_files::{Dir, Place};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -32,7 +32,7 @@ pub(super) struct StateFolder {
 }
 
 impl StateFolder {
-    pub fn create() -> Result<StateFolder, LiveError> {
+    pub fn create() -> Result<StateFolder, MachineError> {
         let base = make_state(&base())?;
         let place = base.place(std::process::id().to_string())?;
         if place.identity()?.is_some() {
@@ -52,7 +52,7 @@ impl StateFolder {
     }
 
     /// Before it is made, if `--cleanup` is to find it.
-    pub fn add(&mut self, key: &str, value: &str) -> Result<(), LiveError> {
+    pub fn add(&mut self, key: &str, value: &str) -> Result<(), MachineError> {
         let written = writeln!(self.file, "{key} {value}").and_then(|()| self.file.sync_all());
         written.map_err(os(self.folder.path().display().to_string()))
     }
@@ -69,7 +69,7 @@ const MOUNT: &str = "mnt";
 const STATE: &str = "state";
 
 /// What is not empty is not ours to remove.
-fn remove(place: &Place, folder: &Dir) -> Result<(), LiveError> {
+fn remove(place: &Place, folder: &Dir) -> Result<(), MachineError> {
     folder.place(MOUNT)?.remove_dir()?;
     folder.place(STATE)?.remove_file()?;
     Ok(place.remove_dir()?)
@@ -93,7 +93,7 @@ pub struct Known {
 /// # Errors
 ///
 /// Another user can change all that is said of them.
-pub fn known() -> Result<(Vec<Known>, Vec<LiveError>), LiveError> {
+pub fn known() -> Result<(Vec<Known>, Vec<MachineError>), MachineError> {
     let (mut list, mut refused) = (Vec::new(), Vec::new());
     let Some(base) = open_state(&base())? else { return Ok((list, refused)) };
     for name in base.names()? {
@@ -122,12 +122,13 @@ struct State {
 
 impl State {
     /// `None`: the folder has gone.
-    fn read(place: &Place) -> Result<Option<State>, LiveError> {
+    fn read(place: &Place) -> Result<Option<State>, MachineError> {
         if place.identity()?.is_none() {
             return Ok(None);
         }
-        let folder = Dir::open_own(&place.path())
-            .map_err(|error| LiveError::Refused(format!("{error}; look at it, and remove it")))?;
+        let folder = Dir::open_own(&place.path()).map_err(|error| {
+            MachineError::Refused(format!("{error}; look at it, and remove it"))
+        })?;
         let file = match folder.place(STATE)?.open() {
             Ok(file) => file,
             // It died before it had one.
@@ -138,7 +139,7 @@ impl State {
         };
         let text = read_state(&file).map_err(|why| {
             let file = place.path().join(STATE);
-            LiveError::Refused(format!("{}: {why}; look at it, and remove it", file.display()))
+            MachineError::Refused(format!("{}: {why}; look at it, and remove it", file.display()))
         })?;
         let pair = |line: &str| line.split_once(' ').map(|(k, v)| (k.to_string(), v.to_string()));
         let alive = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
@@ -146,12 +147,12 @@ impl State {
     }
 
     /// The loop device, if one was attached, or was about to be.
-    fn device(&self, mount: &Path) -> Result<Option<LoopDevice>, LiveError> {
+    fn device(&self, mount: &Path) -> Result<Option<LoopDevice>, MachineError> {
         let number = |key: &str| self.facts.get(key).and_then(|n| n.parse().ok());
         let (Some(loop_number), Some(backing)) = (number("loop"), self.facts.get("backing")) else {
             return Ok(None);
         };
-        let refuse = |why: &str| Err(LiveError::Refused(format!("{}: {why}", mount.display())));
+        let refuse = |why: &str| Err(MachineError::Refused(format!("{}: {why}", mount.display())));
         let Ok(loop_number) = u32::try_from(loop_number) else { return refuse("no loop device") };
         if Path::new(backing).parent() != Some(mount) {
             return refuse("a drive lies elsewhere");
@@ -169,7 +170,7 @@ impl State {
 /// # Errors
 ///
 /// The system's, naming what could not be taken away; the rest is.
-pub fn cleanup() -> Result<Vec<String>, LiveError> {
+pub fn cleanup() -> Result<Vec<String>, MachineError> {
     let Some(base) = open_state(&base())? else { return Ok(Vec::new()) };
     let (list, refused) = known()?;
     let (mut said, mut failed) = (Vec::new(), refused.into_iter().next());
@@ -190,7 +191,7 @@ pub fn cleanup() -> Result<Vec<String>, LiveError> {
     }
 }
 
-fn clean(place: &Place) -> Result<Vec<String>, LiveError> {
+fn clean(place: &Place) -> Result<Vec<String>, MachineError> {
     let mut done = Vec::new();
     let Some(state) = State::read(place)? else { return Ok(done) };
     let folder = place.open_dir()?;
@@ -202,7 +203,7 @@ fn clean(place: &Place) -> Result<Vec<String>, LiveError> {
             Detached::NotOurs => {}
             Detached::Later => {
                 let users = device.users().join(", ");
-                return Err(LiveError::Refused(format!(
+                return Err(MachineError::Refused(format!(
                     "{} is still used ({users}); unmount it, then run this again",
                     device.path().display()
                 )));

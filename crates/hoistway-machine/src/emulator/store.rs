@@ -1,7 +1,7 @@
 //! The data of an emulated drive: sparse memory with a limit, or a sparse file.
 
 use super::stripes::Stripes;
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use hoistway::Op;
 use hoistway_sim::drive::Command;
 use std::fs::File;
@@ -19,14 +19,14 @@ pub(super) enum Store {
 }
 
 impl Store {
-    pub fn memory(size: u64, limit: u64) -> Result<Store, LiveError> {
+    pub fn memory(size: u64, limit: u64) -> Result<Store, MachineError> {
         let memory = Stripes::new(size, limit);
         Ok(Store::Memory(memory.map_err(os("address space for the drive's data"))?))
     }
 
     /// A file that is made where there is none, or has the drive's size already.
-    pub fn file(path: &Path, size: u64) -> Result<Store, LiveError> {
-        hoistway_serve::storage::open_image(path, size).map(Store::File)
+    pub fn file(path: &Path, size: u64) -> Result<Store, MachineError> {
+        Ok(Store::File(hoistway_serve::storage::open_image(path, size)?))
     }
 
     /// A read of that range will come soon.

@@ -1,6 +1,6 @@
 //! Who a block device is, and who uses it.
 
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use rustix::fs::{FileType, major, minor, stat};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,14 @@ pub(crate) struct Identity {
 }
 
 /// Looks a device up in sysfs.
-pub(crate) fn identify(path: &Path) -> Result<Identity, LiveError> {
+pub(crate) fn identify(path: &Path) -> Result<Identity, MachineError> {
     let name = path.display().to_string();
-    let stat = stat(path)
-        .map_err(|e| LiveError::Refused(format!("--device {name}: {}", std::io::Error::from(e))))?;
+    let stat = stat(path).map_err(|e| {
+        MachineError::Refused(format!("--device {name}: {}", std::io::Error::from(e)))
+    })?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         let what = format!("--device {name}: is not a block device; files are named by --file");
-        return Err(LiveError::Refused(what));
+        return Err(MachineError::Refused(what));
     }
     let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
     let folder = std::fs::canonicalize(format!("/sys/dev/block/{number}"));
@@ -52,7 +53,7 @@ pub(crate) fn identify(path: &Path) -> Result<Identity, LiveError> {
 }
 
 /// Refuses a device that is mounted, swapped to, or part of another device; or one of whose partitions is.
-pub(crate) fn check_unused(device: &Identity, name: &str) -> Result<(), LiveError> {
+pub(crate) fn check_unused(device: &Identity, name: &str) -> Result<(), MachineError> {
     let mounts = read_to_string("/proc/self/mountinfo").map_err(os("/proc/self/mountinfo"))?;
     // Without swap the kernel may not have the file.
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();
@@ -63,7 +64,7 @@ pub(crate) fn check_unused(device: &Identity, name: &str) -> Result<(), LiveErro
             folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let refuse = |how: String| {
             let part = if folder == device.folder { String::new() } else { format!(" its {part}") };
-            Err(LiveError::Refused(format!("--device {name}:{part} {how}; nothing was touched")))
+            Err(MachineError::Refused(format!("--device {name}:{part} {how}; nothing was touched")))
         };
         if let Some(place) = mounted(&mounts, &number) {
             return refuse(format!("is mounted at {place}"));

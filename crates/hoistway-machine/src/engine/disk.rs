@@ -4,7 +4,7 @@ use super::pattern::{MIXED, ZERO, check};
 use super::storage::Disk;
 use super::{device, users};
 use crate::kernel;
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use hoistway_files::{Dir, Identity, Place};
 use hoistway_serve::storage::{FileOptions, rotational};
 use hoistway_sim::drive::DriveFile;
@@ -25,16 +25,16 @@ const LEAST: u64 = 300 << 20;
 const SAMPLES: usize = 1000;
 
 /// A file that nobody else sees and of which nothing is left, whatever happens.
-pub(super) fn scratch(dir: &Path, size: Option<u64>) -> Result<Disk, LiveError> {
+pub(super) fn scratch(dir: &Path, size: Option<u64>) -> Result<Disk, MachineError> {
     let name = dir.display().to_string();
     let size = size.unwrap_or(SCRATCH) / 4096 * 4096;
     if size < LEAST {
         let what = format!("--size: {size} bytes; choose at least {} MB", LEAST / 1_000_000);
-        return Err(LiveError::Refused(what));
+        return Err(MachineError::Refused(what));
     }
     let folder = std::fs::metadata(dir).is_ok_and(|m| m.is_dir());
     if !folder {
-        return Err(LiveError::Refused(format!("{name}: is not a directory")));
+        return Err(MachineError::Refused(format!("{name}: is not a directory")));
     }
     let place =
         Dir::open(dir)?.place(format!("{}scratch-{}", kernel::SCRATCH, std::process::id()))?;
@@ -48,18 +48,18 @@ pub(super) fn scratch(dir: &Path, size: Option<u64>) -> Result<Disk, LiveError> 
 }
 
 /// A file that exists: empty, left by an earlier run, or given up by its owner.
-pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveError> {
+pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, MachineError> {
     let name = path.display().to_string();
     let meta = std::fs::metadata(path).map_err(|e| {
-        LiveError::Refused(format!("--file {name}: {e}; make one with `truncate -s 16G {name}`"))
+        MachineError::Refused(format!("--file {name}: {e}; make one with `truncate -s 16G {name}`"))
     })?;
     if !meta.is_file() {
         let what = format!("--file {name}: is not a file; devices are named by --device");
-        return Err(LiveError::Refused(what));
+        return Err(MachineError::Refused(what));
     }
     let size = meta.len() / 4096 * 4096;
     if size < LEAST {
-        return Err(LiveError::Refused(format!(
+        return Err(MachineError::Refused(format!(
             "--file {name}: {size} bytes; make it at least {} MB with `truncate -s SIZE`",
             LEAST / 1_000_000
         )));
@@ -67,7 +67,7 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
     let file = open_named(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
-            return Err(LiveError::Refused(format!(
+            return Err(MachineError::Refused(format!(
                 "--file {name}: another program has locked it"
             )));
         }
@@ -75,7 +75,7 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
     }
     let users = users::of(&file).map_err(os(name.clone()))?;
     if !users.is_empty() {
-        return Err(LiveError::Refused(format!(
+        return Err(MachineError::Refused(format!(
             "--file {name}: is in use by {}; nothing was touched",
             users.join("; ")
         )));
@@ -83,7 +83,7 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
     let (leave, empty) =
         (allowed(path, destroy)?, is_empty(&file, size).map_err(os(name.clone()))?);
     if !leave && !empty && !is_ours(&file, size).map_err(os(name.clone()))? {
-        return Err(LiveError::Refused(format!(
+        return Err(MachineError::Refused(format!(
             "--file {name}: holds data that no run has written; name it once more with \
              --yes-destroy-data {name} if all of it may be lost"
         )));
@@ -94,7 +94,7 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
 }
 
 /// Opens a file for reading and writing. Who named it may have named a link; root follows none that others can put there.
-fn open_named(path: &Path) -> Result<File, LiveError> {
+fn open_named(path: &Path) -> Result<File, MachineError> {
     let place = Place::of(path)?;
     let is_link = place.what()?.is_some_and(|(is, _)| is == "a link");
     if !is_link || (place.dir().is_shared()? && rustix::process::geteuid().is_root()) {
@@ -105,7 +105,7 @@ fn open_named(path: &Path) -> Result<File, LiveError> {
 }
 
 /// A block device that nobody uses.
-pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveError> {
+pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, MachineError> {
     let name = path.display().to_string();
     let path = &kernel::settled(path)?;
     let leave = allowed(path, destroy)?;
@@ -115,13 +115,13 @@ pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveEr
     open.read(true).write(leave);
     open.custom_flags((OFlags::EXCL | OFlags::DIRECT).bits() as i32);
     let file = open.open(path).map_err(|e| match Errno::from_io_error(&e) {
-        Some(Errno::BUSY) => LiveError::Refused(format!("--device {name}: is in use")),
+        Some(Errno::BUSY) => MachineError::Refused(format!("--device {name}: is in use")),
         _ => os(name.clone())(e),
     })?;
     let size = seek(&file, SeekFrom::End(0)).map_err(os(name.clone()))? / 4096 * 4096;
     if size < LEAST {
         let what = format!("--device {name}: {size} bytes; at least {} MB", LEAST / 1_000_000);
-        return Err(LiveError::Refused(what));
+        return Err(MachineError::Refused(what));
     }
     let options = FileOptions { direct: true, read_only: !leave, ..FileOptions::default() };
     let drive = drive_of(&identity.id, &identity.title, size, identity.sector, identity.rotational);
@@ -139,7 +139,7 @@ pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveEr
 }
 
 /// Was this very thing given up? Another one is a mistake that must not pass.
-pub(crate) fn allowed(path: &Path, destroy: Option<&Path>) -> Result<bool, LiveError> {
+pub(crate) fn allowed(path: &Path, destroy: Option<&Path>) -> Result<bool, MachineError> {
     let Some(destroy) = destroy else { return Ok(false) };
     let same = match (std::fs::canonicalize(path), std::fs::canonicalize(destroy)) {
         (Ok(a), Ok(b)) => a == b,
@@ -151,11 +151,11 @@ pub(crate) fn allowed(path: &Path, destroy: Option<&Path>) -> Result<bool, LiveE
     let (destroy, path) = (destroy.display(), path.display());
     let what =
         format!("--yes-destroy-data {destroy} is not the target, {path}; nothing was touched");
-    Err(LiveError::Refused(what))
+    Err(MachineError::Refused(what))
 }
 
 /// A regular file as a disk, past the page cache if its file system allows it.
-fn of_file(file: File, name: String, size: u64) -> Result<Disk, LiveError> {
+fn of_file(file: File, name: String, size: u64) -> Result<Disk, MachineError> {
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let direct = OpenOptions::new()
         .read(true)

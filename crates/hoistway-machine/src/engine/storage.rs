@@ -5,7 +5,7 @@ use super::machine::Processors;
 use super::pattern::{PREPARED, UNKNOWN, ZERO, fill};
 use super::ranges::Ranges;
 use super::{disk, machine, turn};
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use hoistway::{Device, Instant, Nanos, Sectors};
 use hoistway_run::{JobError, Outcome, ProcSpec};
 use hoistway_serve::storage::{self, Emulation, EmulationFigures, FileOptions, Opened};
@@ -93,11 +93,11 @@ impl Storage {
     /// # Errors
     ///
     /// When it cannot be used, is in use, or its data would be overwritten without leave.
-    pub fn open(place: &StorageTarget, destroy: Option<&Path>) -> Result<Storage, LiveError> {
+    pub fn open(place: &StorageTarget, destroy: Option<&Path>) -> Result<Storage, MachineError> {
         let disk = match place {
             StorageTarget::Emulated | StorageTarget::Scratch { .. } if destroy.is_some() => {
                 let what = "--yes-destroy-data goes with --file or --device, and names the same";
-                return Err(LiveError::Refused(what.into()));
+                return Err(MachineError::Refused(what.into()));
             }
             StorageTarget::Emulated => None,
             StorageTarget::Scratch { dir, size } => Some(disk::scratch(dir, *size)?),
@@ -119,13 +119,13 @@ impl Storage {
 
     /// Refuses jobs that cannot be carried out: a drive faster than this machine, writes without leave,
     /// too little room.
-    pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), LiveError> {
+    pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), MachineError> {
         // The checks of what is read know a page of a file by its place.
         let moving = |job: &Job<'_>| matches!(job.host.fs(), Fs::Btrfs | Fs::Nilfs2);
         if jobs.iter().any(moving) {
             let what = "[host] fs: btrfs and nilfs2 move pages of files to new blocks, which the engine does \
                         not follow; use --on sim, or fs = \"ext4\"";
-            return Err(LiveError::Refused(what.into()));
+            return Err(MachineError::Refused(what.into()));
         }
         let scattered = |p: &ProcSpec| {
             p.params.get("interleave").and_then(|v| v.as_integer()).is_some_and(|n| n > 1)
@@ -135,7 +135,7 @@ impl Storage {
                 "{}: interleave: the engine's files lie in one piece each; use --on sim, or leave it out",
                 p.name
             );
-            return Err(LiveError::Refused(what));
+            return Err(MachineError::Refused(what));
         }
         let Some(disk) = &self.disk else {
             let mut seen: Vec<&str> = Vec::new();
@@ -153,7 +153,7 @@ impl Storage {
             if let Some(writer) = writer
                 && disk.options.read_only
             {
-                return Err(LiveError::Refused(format!(
+                return Err(MachineError::Refused(format!(
                     "{}: process {} writes to it; name it once more with --yes-destroy-data {} if \
                      everything on it may be lost",
                     disk.name, writer.name, disk.name
@@ -181,7 +181,7 @@ impl Storage {
             None => {
                 let emulation =
                     Emulation { seed: job.seed, ..Emulation::new(job.drive.clone().into_owned()) };
-                let opened = storage::open_emulated(&emulation).map_err(failed)?;
+                let opened = storage::open_emulated(&emulation).map_err(|e| failed(e.into()))?;
                 let opened = (&*format!("emulated {}", job.drive.id), opened);
                 let (outcome, _) = turn::run(&job, opened, Ledger::new(ZERO), pages, watch);
                 let (outcome, figures) = outcome?;
@@ -265,7 +265,7 @@ impl Storage {
 
 const NO_PANIC: &str = "nobody panics while holding the lock";
 
-fn failed(error: LiveError) -> JobError {
+fn failed(error: MachineError) -> JobError {
     JobError::Storage { what: error.to_string() }
 }
 
@@ -302,9 +302,9 @@ impl Disk {
     }
 
     /// Where the job's files lie: first byte and length.
-    fn places(&self, job: &Job<'_>) -> Result<Vec<(u64, u64)>, LiveError> {
+    fn places(&self, job: &Job<'_>) -> Result<Vec<(u64, u64)>, MachineError> {
         let device = Device::new(Sectors(self.size() / 512), 128);
-        let refused = |e: JobError| LiveError::Refused(e.to_string());
+        let refused = |e: JobError| MachineError::Refused(e.to_string());
         let Survey { mut places, whole } = survey(job, device).map_err(refused)?;
         // Whoever reads a whole device takes it as it is; a file has holes, which cost nothing to read.
         if whole && self.free.is_some() {
@@ -313,7 +313,7 @@ impl Disk {
         Ok(places)
     }
 
-    fn check_room(&self, ranges: &Ranges) -> Result<(), LiveError> {
+    fn check_room(&self, ranges: &Ranges) -> Result<(), MachineError> {
         let Some(free) = self.free else { return Ok(()) };
         let needed = ranges.bytes();
         if self.options.read_only || needed <= free {
@@ -327,10 +327,10 @@ impl Disk {
             mb(needed),
             mb(free)
         );
-        Err(LiveError::Os { what, error: std::io::ErrorKind::StorageFull.into() })
+        Err(MachineError::Os { what, error: std::io::ErrorKind::StorageFull.into() })
     }
 
-    fn open(&self) -> Result<Opened, LiveError> {
+    fn open(&self) -> Result<Opened, MachineError> {
         let mut opened = storage::open_file(&self.path, &self.options)?;
         opened.device.rotational = self.drive.identity.rotational;
         Ok(opened)

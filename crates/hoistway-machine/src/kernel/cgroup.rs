@@ -25,7 +25,7 @@
 use super::queue::Queue;
 use super::state::GROUP;
 use super::{Guard, Lack, System, line};
-use crate::LiveError;
+use crate::MachineError;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,9 +114,14 @@ impl Groups {
     }
 
     /// Makes a group below another (or below [`Groups::root`]) and enables I/O control in it.
-    pub fn make(&self, guard: &mut Guard, parent: &Path, name: &str) -> Result<PathBuf, LiveError> {
+    pub fn make(
+        &self,
+        guard: &mut Guard,
+        parent: &Path,
+        name: &str,
+    ) -> Result<PathBuf, MachineError> {
         if self.hierarchy == Hierarchy::None {
-            return Err(LiveError::Lack(no_control(&self.system, "cgroups")));
+            return Err(MachineError::Lack(no_control(&self.system, "cgroups")));
         }
         self.enable(guard, parent)?;
         let group = parent.join(name);
@@ -132,9 +137,9 @@ impl Groups {
         group: &Path,
         file: &str,
         line: &str,
-    ) -> Result<(), LiveError> {
+    ) -> Result<(), MachineError> {
         if let Some(lack) = self.lacks(file) {
-            return Err(LiveError::Lack(lack));
+            return Err(MachineError::Lack(lack));
         }
         for line in self.lines(line) {
             let lines = match self.hierarchy {
@@ -142,7 +147,7 @@ impl Groups {
                 _ => Ok(vec![(own_name(file).to_string(), line.clone())]),
             };
             let lines = lines.map_err(|why| {
-                LiveError::Refused(format!("{file}: '{line}': {why}; write it as in cgroup v2"))
+                MachineError::Refused(format!("{file}: '{line}': {why}; write it as in cgroup v2"))
             })?;
             for (name, text) in lines {
                 guard.write(&group.join(name), &text)?;
@@ -152,7 +157,7 @@ impl Groups {
     }
 
     /// Moves a process into a group.
-    pub fn join(&self, group: &Path, pid: u32) -> Result<(), LiveError> {
+    pub fn join(&self, group: &Path, pid: u32) -> Result<(), MachineError> {
         super::put(&group.join("cgroup.procs"), &pid.to_string())
     }
 
@@ -187,7 +192,7 @@ impl Groups {
     }
 
     /// v2: the controllers for the children of a group.
-    fn enable(&self, guard: &mut Guard, parent: &Path) -> Result<(), LiveError> {
+    fn enable(&self, guard: &mut Guard, parent: &Path) -> Result<(), MachineError> {
         let Hierarchy::V2(_) = self.hierarchy else { return Ok(()) };
         let file = parent.join("cgroup.subtree_control");
         let on = line(&file).unwrap_or_default();
@@ -195,7 +200,7 @@ impl Groups {
             let offered = self.controllers.iter().any(|c| c == controller);
             if offered && !on.split(' ').any(|c| c == controller) {
                 guard.write(&file, &format!("+{controller}")).map_err(|e| {
-                    LiveError::Refused(format!(
+                    MachineError::Refused(format!(
                         "{e}; a cgroup with processes of its own, as that of a container, cannot \
                          have groups with controllers below it: run hoistway outside of it"
                     ))

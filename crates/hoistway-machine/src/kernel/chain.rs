@@ -20,7 +20,7 @@
 
 use super::queue::Queue;
 use super::{System, line};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,11 @@ impl Link {
 }
 
 /// Follows the device with this number (`8:1`).
-pub(super) fn follow(system: &System, number: &str, found: &mut Found) -> Result<Link, LiveError> {
+pub(super) fn follow(
+    system: &System,
+    number: &str,
+    found: &mut Found,
+) -> Result<Link, MachineError> {
     let entry = system.path(&format!("/sys/dev/block/{number}"));
     let folder = fs::canonicalize(&entry).map_err(os(format!("{}", entry.display())))?;
     walk(system, &folder, found, DEPTH_MAX, false)
@@ -80,10 +84,12 @@ fn walk(
     found: &mut Found,
     depth: u32,
     again: bool,
-) -> Result<Link, LiveError> {
+) -> Result<Link, MachineError> {
     let name = file_name(folder);
     if depth == 0 {
-        return Err(LiveError::Refused(format!("{name}: devices lie on each other in a circle")));
+        return Err(MachineError::Refused(format!(
+            "{name}: devices lie on each other in a circle"
+        )));
     }
     let mut link = Link { name, what: what(folder), schedulers: None, below: Vec::new() };
     if folder.join("partition").exists() {

@@ -14,7 +14,7 @@
 //! [`Operation::Block`]: hoistway_sim::host::Operation::Block
 
 use crate::engine::ranges::Ranges;
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use hoistway_files::Dir;
 use hoistway_serve::system::Buffer;
 use hoistway_sim::host::LaidOut;
@@ -173,14 +173,14 @@ impl Ground {
     }
 
     /// Opens a file of it.
-    pub fn open(&self, place: &FileAt, direct: bool) -> Result<File, LiveError> {
+    pub fn open(&self, place: &FileAt, direct: bool) -> Result<File, MachineError> {
         let access = if self.writable() { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = if direct { access | OFlags::DIRECT } else { access };
         self.open_with(place, flags).map_err(os(place.path.display().to_string()))
     }
 
     /// Opens a file for writing; in a folder it is made where it is missing.
-    pub fn make(&self, place: &FileAt) -> Result<File, LiveError> {
+    pub fn make(&self, place: &FileAt) -> Result<File, MachineError> {
         let flags = if self.is_device() { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE };
         self.open_with(place, flags).map_err(os(place.path.display().to_string()))
     }
@@ -219,7 +219,7 @@ impl Ground {
 
     /// Writes all that is dirty: of the file system, since syncing thousands of files one by one takes minutes, or of the
     /// device.
-    pub fn sync(&self) -> Result<(), LiveError> {
+    pub fn sync(&self) -> Result<(), MachineError> {
         match self {
             Ground::Folder(folder) => {
                 rustix::fs::syncfs(folder.dir()).map_err(os(folder.path.display().to_string()))
@@ -282,7 +282,7 @@ impl Filled {
         capacity: u64,
         data: Fill,
         watch: &mut dyn FnMut() -> bool,
-    ) -> Result<bool, LiveError> {
+    ) -> Result<bool, MachineError> {
         if !ground.writable() || (data == Fill::Zero && ground.is_device()) {
             return Ok(true);
         }
@@ -345,7 +345,7 @@ fn page_up(at: u64) -> u64 {
 const PAGE: u64 = 4096;
 
 /// Opens a file for filling; a file of a folder is made. Past the page cache, if the file system can.
-fn filled_later(ground: &Ground, place: &FileAt) -> Result<File, LiveError> {
+fn filled_later(ground: &Ground, place: &FileAt) -> Result<File, MachineError> {
     let name = || place.path.display().to_string();
     let file = ground.make(place)?;
     if !ground.is_device() && file.metadata().map_err(os(name()))?.len() < place.bytes {
@@ -362,7 +362,13 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Random bytes, or zeroes; false: interrupted.
-    fn write(&mut self, file: &File, path: &Path, from: u64, to: u64) -> Result<bool, LiveError> {
+    fn write(
+        &mut self,
+        file: &File,
+        path: &Path,
+        from: u64,
+        to: u64,
+    ) -> Result<bool, MachineError> {
         let mut at = from;
         while at < to {
             if !(self.watch)() {
@@ -388,7 +394,11 @@ pub(super) fn drop_cached(file: &File) {
 }
 
 /// Before a run: what earlier ones have made is gone, what they left dirty is written, and nothing is cached.
-pub(super) fn settle(ground: &Ground, places: &[FileAt], capacity: u64) -> Result<(), LiveError> {
+pub(super) fn settle(
+    ground: &Ground,
+    places: &[FileAt],
+    capacity: u64,
+) -> Result<(), MachineError> {
     let block = ground.block(capacity);
     let device = ground.is_device();
     if ground.writable() {

@@ -23,7 +23,7 @@ use super::loopdev::{LoopDevice, LoopOptions};
 use super::queue::{Queue, disk_of};
 use super::state::{self, Change, Made, StateFile};
 use super::{Lack, System, line, put};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use hoistway_files::{Dir, Identity, Place};
 use rustix::fs::{FlockOperation, flock};
@@ -53,28 +53,28 @@ pub struct Guard {
 
 impl Guard {
     /// For a piece of work, in a few words that people will read: `compare latency-2019`.
-    pub fn begin(what: &str) -> Result<Guard, LiveError> {
+    pub fn begin(what: &str) -> Result<Guard, MachineError> {
         Guard::new(&System::real(), state::folders()?, what)
     }
 
     /// The same on another tree of files, with its state file in that folder.
-    pub fn begin_in(system: &System, folder: &Path, what: &str) -> Result<Guard, LiveError> {
+    pub fn begin_in(system: &System, folder: &Path, what: &str) -> Result<Guard, MachineError> {
         Guard::new(system, vec![folder.into()], what)
     }
 
-    fn new(system: &System, folders: Vec<PathBuf>, what: &str) -> Result<Guard, LiveError> {
+    fn new(system: &System, folders: Vec<PathBuf>, what: &str) -> Result<Guard, MachineError> {
         let state = StateFile::create(system, &folders, what)?;
         let system = system.clone();
         Ok(Guard { system, folders, state, changes: Vec::new(), locks: Vec::new(), done: false })
     }
 
     /// Takes a queue for this process and remembers its settings. Writing to one of its files does the same.
-    pub fn hold(&mut self, queue: &Queue) -> Result<(), LiveError> {
+    pub fn hold(&mut self, queue: &Queue) -> Result<(), MachineError> {
         self.hold_folder(&queue.folder)
     }
 
     /// Writes a value to a file of the kernel (sysfs, cgroup) and says what is in force then.
-    pub fn write(&mut self, file: &Path, value: &str) -> Result<String, LiveError> {
+    pub fn write(&mut self, file: &Path, value: &str) -> Result<String, MachineError> {
         match queue_of(file) {
             Some((folder, name)) if !self.own_loop(&folder) => {
                 self.hold_folder(&folder)?;
@@ -92,7 +92,7 @@ impl Guard {
     }
 
     /// Makes a folder, for this user alone, which goes with all that is in it then.
-    pub fn make_dir(&mut self, place: &Place) -> Result<Dir, LiveError> {
+    pub fn make_dir(&mut self, place: &Place) -> Result<Dir, MachineError> {
         let path = self.unused(place)?;
         self.remember(Change::Folder { path: path.clone(), made: None })?;
         let dir = place.make_dir(0o700)?;
@@ -102,7 +102,7 @@ impl Guard {
     }
 
     /// Makes a file, for this user alone.
-    pub fn make_file(&mut self, place: &Place) -> Result<File, LiveError> {
+    pub fn make_file(&mut self, place: &Place) -> Result<File, MachineError> {
         let path = self.unused(place)?;
         self.remember(Change::NewFile { path: path.clone(), made: None })?;
         let file = place.create(0o600)?;
@@ -113,7 +113,7 @@ impl Guard {
     }
 
     /// Makes a cgroup.
-    pub fn make_group(&mut self, group: &Path) -> Result<(), LiveError> {
+    pub fn make_group(&mut self, group: &Path) -> Result<(), MachineError> {
         let place = Place::of(group)?;
         let path = self.unused(&place)?;
         self.remember(Change::Cgroup { path: path.clone(), made: None })?;
@@ -126,8 +126,8 @@ impl Guard {
     pub fn mount(
         &mut self,
         at: &Path,
-        mount: impl FnOnce() -> Result<(), LiveError>,
-    ) -> Result<(), LiveError> {
+        mount: impl FnOnce() -> Result<(), MachineError>,
+    ) -> Result<(), MachineError> {
         self.remember(Change::Mount { at: at.into(), id: None })?;
         mount()?;
         let id = undo::mount_id(rustix::fs::CWD, at);
@@ -139,7 +139,7 @@ impl Guard {
         &mut self,
         file: &Path,
         options: LoopOptions,
-    ) -> Result<LoopDevice, LiveError> {
+    ) -> Result<LoopDevice, MachineError> {
         let change = |device: &LoopDevice| Change::Loop {
             device: device.path(),
             backing: device.backing.clone(),
@@ -151,18 +151,18 @@ impl Guard {
     }
 
     /// The path of a place where nothing stands.
-    fn unused(&self, place: &Place) -> Result<PathBuf, LiveError> {
+    fn unused(&self, place: &Place) -> Result<PathBuf, MachineError> {
         match place.identity()? {
             None => Ok(place.path()),
             Some(_) => {
                 let path = place.path();
-                Err(LiveError::Refused(format!("{}: exists already", path.display())))
+                Err(MachineError::Refused(format!("{}: exists already", path.display())))
             }
         }
     }
 
     /// A process was started that must not outlive the work.
-    pub fn started(&mut self, pid: u32) -> Result<(), LiveError> {
+    pub fn started(&mut self, pid: u32) -> Result<(), MachineError> {
         match undo::start_of(&self.system, pid) {
             Some(started) => self.remember(Change::Process { pid, started }),
             None => Ok(()),
@@ -177,7 +177,7 @@ impl Guard {
 
     /// Puts one queue back as it was, and goes on holding it: between two runs, so that none inherits what
     /// another has set.
-    pub fn reset(&mut self, queue: &Queue) -> Result<(), LiveError> {
+    pub fn reset(&mut self, queue: &Queue) -> Result<(), MachineError> {
         let own = |c: &&Change| match c {
             Change::Queue { folder, .. } | Change::Wrote { folder, .. } => *folder == queue.folder,
             _ => false,
@@ -187,7 +187,7 @@ impl Guard {
         if problems.is_empty() {
             return Ok(());
         }
-        Err(LiveError::Refused(format!("not put back: {}", problems.join("; "))))
+        Err(MachineError::Refused(format!("not put back: {}", problems.join("; "))))
     }
 
     /// Puts everything back; what could not be is told, and kept for `hoistway restore`.
@@ -204,7 +204,7 @@ impl Guard {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    fn wrote(&mut self, folder: &Path, file: &str) -> Result<(), LiveError> {
+    fn wrote(&mut self, folder: &Path, file: &str) -> Result<(), MachineError> {
         let wrote = Change::Wrote { folder: folder.into(), file: file.into() };
         if self.changes.contains(&wrote) { Ok(()) } else { self.remember(wrote) }
     }
@@ -216,20 +216,20 @@ impl Guard {
         none && super::debug::depth(&self.system, &disk.name).is_none()
     }
 
-    fn remember(&mut self, change: Change) -> Result<(), LiveError> {
+    fn remember(&mut self, change: Change) -> Result<(), MachineError> {
         assert!(!self.done, "a change after everything was put back");
         if self.changes.contains(&change) {
             return Ok(());
         }
         if let Err(why) = state::check(&self.system, &change) {
-            return Err(LiveError::Refused(format!("{}: {why}", change.describe())));
+            return Err(MachineError::Refused(format!("{}: {why}", change.describe())));
         }
         self.state.add(&change)?;
         state::supersede(&mut self.changes, change);
         Ok(())
     }
 
-    fn hold_folder(&mut self, folder: &Path) -> Result<(), LiveError> {
+    fn hold_folder(&mut self, folder: &Path) -> Result<(), MachineError> {
         let held = |c: &Change| matches!(c, Change::Queue { folder: f, .. } if f == folder);
         if self.changes.iter().any(held) {
             return Ok(());
@@ -244,7 +244,7 @@ impl Guard {
                 left.pid,
                 left.file.display()
             );
-            return Err(LiveError::Lack(Lack::new(
+            return Err(MachineError::Lack(Lack::new(
                 &queue.name,
                 why,
                 "run `hoistway restore` first",
@@ -261,7 +261,7 @@ impl Guard {
     }
 
     /// Why a queue is not to be had.
-    fn taken(&self, queue: &Queue, why: &std::io::Error) -> LiveError {
+    fn taken(&self, queue: &Queue, why: &std::io::Error) -> MachineError {
         let owner = match self.changed_by(queue, true) {
             Ok(owner) => owner,
             Err(error) => return error,
@@ -278,18 +278,22 @@ impl Guard {
                 (why, format!("`fuser {}` tells which", lock.display()))
             }
         };
-        LiveError::Lack(Lack::new(&queue.name, why, remedy))
+        MachineError::Lack(Lack::new(&queue.name, why, remedy))
     }
 
-    fn changed_by(&self, queue: &Queue, alive: bool) -> Result<Option<state::Repaired>, LiveError> {
+    fn changed_by(
+        &self,
+        queue: &Queue,
+        alive: bool,
+    ) -> Result<Option<state::Repaired>, MachineError> {
         state::changed_by(&self.system, &self.folders, &queue.folder, alive).map_err(|refused| {
             let why = "may hold what this device was set to, and is not believed";
             let remedy = format!("settle that first: {}", refused.why);
-            LiveError::Lack(Lack::new(refused.path.display().to_string(), why, remedy))
+            MachineError::Lack(Lack::new(refused.path.display().to_string(), why, remedy))
         })
     }
 
-    fn remember_file(&mut self, file: &Path, value: &str) -> Result<(), LiveError> {
+    fn remember_file(&mut self, file: &Path, value: &str) -> Result<(), MachineError> {
         let name = super::chain::file_name(file);
         let text = fs::read_to_string(file).map_err(os(file.display().to_string()))?;
         if name == "cgroup.subtree_control" {

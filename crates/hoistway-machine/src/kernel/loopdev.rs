@@ -10,7 +10,7 @@
 //! kernel gives to each attachment of the machine (Linux 5.15; before that by the name alone): a device that was
 //! detached and attached again, be it to the same file, is left alone. While it is open for that nobody else can do so.
 
-use crate::{LiveError, os};
+use crate::{MachineError, os};
 use rustix::io::Errno;
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};
@@ -108,7 +108,7 @@ impl LoopDevice {
     /// # Errors
     ///
     /// The system's: no rights, no loop driver, no free device.
-    pub fn attach(file: &Path, options: LoopOptions) -> Result<LoopDevice, LiveError> {
+    pub fn attach(file: &Path, options: LoopOptions) -> Result<LoopDevice, MachineError> {
         LoopDevice::attach_known(file, options, |_| Ok(()))
     }
 
@@ -120,8 +120,8 @@ impl LoopDevice {
     pub fn attach_known(
         file: &Path,
         options: LoopOptions,
-        mut before: impl FnMut(&LoopDevice) -> Result<(), LiveError>,
-    ) -> Result<LoopDevice, LiveError> {
+        mut before: impl FnMut(&LoopDevice) -> Result<(), MachineError>,
+    ) -> Result<LoopDevice, MachineError> {
         let what = |what: &str| format!("{what} for {}", file.display());
         let backing = OpenOptions::new().read(true).write(!options.read_only).open(file);
         let backing = backing.map_err(os(file.display().to_string()))?;
@@ -187,7 +187,7 @@ impl LoopDevice {
     /// # Errors
     ///
     /// The system's.
-    pub fn detach(&self) -> Result<Detached, LiveError> {
+    pub fn detach(&self) -> Result<Detached, MachineError> {
         let path = self.path();
         let what = || format!("detach {}", path.display());
         {
@@ -290,7 +290,7 @@ pub(crate) fn users_of(number: u32) -> Vec<String> {
     users
 }
 
-fn control() -> Result<File, LiveError> {
+fn control() -> Result<File, MachineError> {
     OpenOptions::new()
         .read(true)
         .write(true)

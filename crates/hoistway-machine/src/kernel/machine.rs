@@ -16,7 +16,7 @@ use super::run::{self, Run};
 use super::state::SCRATCH;
 use super::worker::MAX_REQUEST;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
-use crate::LiveError;
+use crate::MachineError;
 use crate::engine::drive_of;
 use crate::engine::{device, machine};
 use hoistway::Instant;
@@ -140,20 +140,20 @@ impl Machine {
     /// # Errors
     ///
     /// A place where nothing schedules, or that must not be touched.
-    pub fn open(target: &PlaceTarget, options: MachineOptions) -> Result<Machine, LiveError> {
+    pub fn open(target: &PlaceTarget, options: MachineOptions) -> Result<Machine, MachineError> {
         let place = resolve(target)?;
         let mut around = None;
         let (ground, bytes, exclusive) = match target {
             PlaceTarget::Dir(dir) => {
                 if options.destroy.is_some() {
                     let what = "--yes-destroy-data goes with --device, and names the same";
-                    return Err(LiveError::Refused(what.into()));
+                    return Err(MachineError::Refused(what.into()));
                 }
                 around = Some(place.open_dir(dir)?);
                 let folder = place.path.join(format!("{SCRATCH}{}", std::process::id()));
                 let bytes = options.size.unwrap_or(SIZE) / 4096 * 4096;
                 if bytes < LEAST {
-                    return Err(LiveError::Refused(format!(
+                    return Err(MachineError::Refused(format!(
                         "{}: {bytes} bytes; choose at least {} MB with --size",
                         dir.display(),
                         LEAST / 1_000_000
@@ -227,7 +227,7 @@ impl Machine {
     }
 
     /// Tunables of a scheduler here, found by choosing it once.
-    fn tunables_of(&self, scheduler: &str) -> Result<Vec<String>, LiveError> {
+    fn tunables_of(&self, scheduler: &str) -> Result<Vec<String>, MachineError> {
         let mut state = self.state();
         if let Some((_, known)) = state.tunables.iter().find(|(name, _)| name == scheduler) {
             return Ok(known.clone());
@@ -236,7 +236,7 @@ impl Machine {
         let mut guard = Guard::begin(&self.options.what)?;
         guard.write(&queue.attribute_file("scheduler"), scheduler)?;
         let known: Vec<String> = queue.tunables()?.into_iter().map(|(name, _)| name).collect();
-        guard.restore().map_err(|problems| LiveError::Refused(problems.join("; ")))?;
+        guard.restore().map_err(|problems| MachineError::Refused(problems.join("; ")))?;
         state.tunables.push((scheduler.to_string(), known.clone()));
         Ok(known)
     }
@@ -284,18 +284,19 @@ impl Machine {
     /// # Errors
     ///
     /// With what to do instead.
-    pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), LiveError> {
+    pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), MachineError> {
         if !is_root() {
             let queues: Vec<&str> = self.place.queues.iter().map(|q| q.name.as_str()).collect();
             let files = queues.iter().map(|name| format!("/sys/block/{name}/queue/scheduler"));
-            return Err(LiveError::Lack(Lack::new(
+            return Err(MachineError::Lack(Lack::new(
                 "root",
                 format!("schedulers are chosen in {}", files.collect::<Vec<_>>().join(", ")),
                 "run the command with sudo",
             )));
         }
         for job in jobs {
-            let built = build(job, MAX_REQUEST).map_err(|e| LiveError::Refused(e.to_string()))?;
+            let built =
+                build(job, MAX_REQUEST).map_err(|e| MachineError::Refused(e.to_string()))?;
             self.check_layout(job, &built)?;
         }
         let needed = self.writes_first(jobs);
@@ -310,7 +311,10 @@ impl Machine {
                     mb(needed),
                     mb(free)
                 );
-                return Err(LiveError::Os { what, error: std::io::ErrorKind::StorageFull.into() });
+                return Err(MachineError::Os {
+                    what,
+                    error: std::io::ErrorKind::StorageFull.into(),
+                });
             }
         }
         Ok(())
@@ -330,8 +334,8 @@ impl Machine {
         bytes
     }
 
-    fn check_layout(&self, job: &Job<'_>, built: &Built) -> Result<(), LiveError> {
-        let refuse = |what: String| Err(LiveError::Refused(what));
+    fn check_layout(&self, job: &Job<'_>, built: &Built) -> Result<(), MachineError> {
+        let refuse = |what: String| Err(MachineError::Refused(what));
         let layout = built.host.layout();
         let name = |file: usize| job.procs[built.owners[file]].name.as_str();
         if let Some(file) = layout.iter().position(|f| f.in_pieces) {
@@ -388,7 +392,7 @@ impl Machine {
     /// # Errors
     ///
     /// The system's.
-    pub fn probe(&self) -> Result<Probed, LiveError> {
+    pub fn probe(&self) -> Result<Probed, MachineError> {
         let mut state = self.state();
         if state.guard.is_none() {
             state.guard = Some(self.begin()?);
@@ -402,7 +406,7 @@ impl Machine {
     }
 
     /// From now on the machine is changed.
-    fn begin(&self) -> Result<Guard, LiveError> {
+    fn begin(&self) -> Result<Guard, MachineError> {
         let mut guard = Guard::begin(&self.options.what)?;
         if let (Ground::Folder(folder), Some(around)) = (&self.ground, &self.around) {
             let name = folder.path.file_name().unwrap_or_default();
@@ -431,13 +435,13 @@ fn free_in(folder: &Dir) -> u64 {
 }
 
 /// Refuses processes that have memory in common and are in several groups.
-pub(crate) fn check_shared_memory(job: &Job<'_>, built: &Built) -> Result<(), LiveError> {
+pub(crate) fn check_shared_memory(job: &Job<'_>, built: &Built) -> Result<(), MachineError> {
     let mut groups = built.sharers.iter().map(|&p| job.procs[p].group);
     if let Some(first) = groups.next()
         && !groups.all(|group| group == first)
     {
         let p = &job.procs[built.sharers[0]].name;
-        return Err(LiveError::Refused(format!(
+        return Err(MachineError::Refused(format!(
             "{p}: its processes have memory in common, so that they are threads of one process here, \
              which is in one group; choose a configuration without groups"
         )));
@@ -453,20 +457,20 @@ pub(super) fn is_root() -> bool {
 type OfDevice = (Ground, u64, Option<std::fs::File>);
 
 /// A device that nobody else uses, or is only read.
-fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, LiveError> {
+fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, MachineError> {
     let path = place.path.as_path();
     let name = path.display().to_string();
     let writable = crate::engine::allowed(path, destroy)?;
     let is_block = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
     if !is_block {
-        return Err(LiveError::Refused(format!("--device {name}: is not a block device")));
+        return Err(MachineError::Refused(format!("--device {name}: is not a block device")));
     }
     device::check_unused(&device::identify(path)?, &name)?;
     let bytes = place.queues.first().map_or(0, |q| q.identity().bytes);
     let bytes = size_of(path).unwrap_or(bytes) / 4096 * 4096;
     if bytes < LEAST {
         let what = format!("--device {name}: {bytes} bytes; at least {} MB", LEAST / 1_000_000);
-        return Err(LiveError::Refused(what));
+        return Err(MachineError::Refused(what));
     }
     let mut open = std::fs::OpenOptions::new();
     open.read(true).write(writable);
@@ -474,11 +478,11 @@ fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, Live
     let exclusive = match open.open(path) {
         Ok(file) => Some(file),
         Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-            return Err(LiveError::Refused(format!("--device {name}: is in use")));
+            return Err(MachineError::Refused(format!("--device {name}: is in use")));
         }
         // Without rights what would run can still be told.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && !is_root() => None,
-        Err(error) => return Err(LiveError::Os { what: name, error }),
+        Err(error) => return Err(MachineError::Os { what: name, error }),
     };
     Ok((Ground::Device { path: path.into(), writable }, bytes, exclusive))
 }

@@ -50,7 +50,7 @@ pub(crate) use state::SCRATCH;
 pub(crate) use state::{make_state, open_state, read_state};
 pub(crate) use worker::MAX_REQUEST;
 
-use crate::LiveError;
+use crate::MachineError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -93,7 +93,7 @@ pub(crate) fn line(file: &Path) -> Option<String> {
 }
 
 /// Writes a value as one system call, as files of the kernel want it, and says which file refused.
-pub(crate) fn put(file: &Path, value: &str) -> Result<(), LiveError> {
+pub(crate) fn put(file: &Path, value: &str) -> Result<(), MachineError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let what = || format!("{}: writing '{value}'", file.display());

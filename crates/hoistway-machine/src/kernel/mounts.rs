@@ -3,7 +3,7 @@
 use super::chain::folders;
 use super::place::{number_of_device, plain, system_path};
 use super::{Lack, System};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) struct Mount {
 
 impl Mount {
     /// All that this process sees.
-    pub fn all(system: &System) -> Result<Vec<Mount>, LiveError> {
+    pub fn all(system: &System) -> Result<Vec<Mount>, MachineError> {
         let file = system.path("/proc/self/mountinfo");
         let text = fs::read_to_string(&file).map_err(os(file.display().to_string()))?;
         Ok(text.lines().filter_map(Mount::parse).collect())
@@ -57,7 +57,7 @@ impl Mount {
     }
 
     /// The mount that holds what is written to an overlay.
-    pub fn upper(&self, system: &System) -> Result<Option<Mount>, LiveError> {
+    pub fn upper(&self, system: &System) -> Result<Option<Mount>, MachineError> {
         let upper = self.super_options.split(',').find_map(|o| o.strip_prefix("upperdir="));
         let Some(upper) = upper.filter(|_| self.kind == "overlay") else { return Ok(None) };
         // Within a container the folder of the machine is not to be seen.
@@ -70,7 +70,7 @@ impl Mount {
     }
 
     /// The devices it lies on.
-    pub fn numbers(&self, system: &System) -> Result<Vec<String>, LiveError> {
+    pub fn numbers(&self, system: &System) -> Result<Vec<String>, MachineError> {
         match self.kind.as_str() {
             "btrfs" => return btrfs(system, &self.source),
             // `/dev/sda1:/dev/sdb1`
@@ -89,7 +89,7 @@ impl Mount {
             return below.numbers(system);
         }
         let (why, remedy) = nothing(&self.kind);
-        Err(LiveError::Lack(Lack::new(
+        Err(MachineError::Lack(Lack::new(
             format!("{} ({})", self.point.display(), self.kind),
             format!("nothing schedules here: {why}"),
             remedy,
@@ -133,7 +133,7 @@ fn nothing(kind: &str) -> (&'static str, &'static str) {
 }
 
 /// Members of the btrfs that has this device.
-fn btrfs(system: &System, source: &str) -> Result<Vec<String>, LiveError> {
+fn btrfs(system: &System, source: &str) -> Result<Vec<String>, MachineError> {
     let own = number_of_device(system, Path::new(source))?;
     for file_system in folders(&system.path("/sys/fs/btrfs")) {
         let devices = folders(&file_system.join("devices"));

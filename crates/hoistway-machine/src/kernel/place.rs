@@ -4,9 +4,10 @@ use super::chain::{Found, Link, file_name, follow};
 use super::mounts::Mount;
 use super::queue::Queue;
 use super::{Lack, System};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use hoistway_files::Dir;
+use hoistway_serve::ServeError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,12 +45,12 @@ pub struct Place {
 }
 
 /// Finds the queues that schedule below a directory or device.
-pub fn resolve(target: &PlaceTarget) -> Result<Place, LiveError> {
+pub fn resolve(target: &PlaceTarget) -> Result<Place, MachineError> {
     resolve_in(&System::real(), target)
 }
 
 /// The same on another tree of files.
-pub fn resolve_in(system: &System, target: &PlaceTarget) -> Result<Place, LiveError> {
+pub fn resolve_in(system: &System, target: &PlaceTarget) -> Result<Place, MachineError> {
     match target {
         PlaceTarget::Dir(dir) => resolve_dir(system, dir),
         PlaceTarget::Device(device) => resolve_device(system, device),
@@ -71,13 +72,13 @@ impl Place {
     }
 
     /// Opens the directory, `named` as it was when it was looked up: from here on nobody can put another in its place.
-    pub(crate) fn open_dir(&self, named: &Path) -> Result<Dir, LiveError> {
+    pub(crate) fn open_dir(&self, named: &Path) -> Result<Dir, MachineError> {
         let dir = Dir::open(named)?.resolved();
         if dir.path() == self.path {
             return Ok(dir);
         }
         let what = "was exchanged while it was looked at";
-        Err(LiveError::Refused(format!("{}: {what}", named.display())))
+        Err(MachineError::Refused(format!("{}: {what}", named.display())))
     }
 
     /// Whether its file system refuses writes.
@@ -130,19 +131,19 @@ fn uses(system: &System, folder: &Path) -> Vec<String> {
     uses
 }
 
-fn resolve_dir(system: &System, dir: &Path) -> Result<Place, LiveError> {
+fn resolve_dir(system: &System, dir: &Path) -> Result<Place, MachineError> {
     let path = fs::canonicalize(system_path(system, dir)).map_err(os(dir.display().to_string()))?;
     if !path.is_dir() {
-        return Err(LiveError::Refused(format!("{}: not a directory", dir.display())));
+        return Err(MachineError::Refused(format!("{}: not a directory", dir.display())));
     }
     let path = plain(system, &path);
     let mounts = Mount::all(system)?;
     let mount = Mount::of(system, &mounts, &path)
-        .ok_or_else(|| LiveError::Refused(format!("{}: no mount holds it", path.display())))?;
+        .ok_or_else(|| MachineError::Refused(format!("{}: no mount holds it", path.display())))?;
     let numbers = mount.numbers(system)?;
     let mut found = Found::default();
     let chain = numbers.iter().map(|number| follow(system, number, &mut found));
-    let chain = chain.collect::<Result<Vec<Link>, LiveError>>()?;
+    let chain = chain.collect::<Result<Vec<Link>, MachineError>>()?;
     check(&found, &path)?;
     Ok(Place {
         path,
@@ -160,7 +161,7 @@ fn resolve_dir(system: &System, dir: &Path) -> Result<Place, LiveError> {
     })
 }
 
-fn resolve_device(system: &System, named: &Path) -> Result<Place, LiveError> {
+fn resolve_device(system: &System, named: &Path) -> Result<Place, MachineError> {
     let device = &match system.is_real() {
         true => settled(named)?,
         false => named.to_path_buf(),
@@ -184,13 +185,13 @@ fn resolve_device(system: &System, named: &Path) -> Result<Place, LiveError> {
 }
 
 /// A device's path without links, of which none is followed that somebody else could lead elsewhere.
-pub(crate) fn settled(device: &Path) -> Result<PathBuf, LiveError> {
+pub(crate) fn settled(device: &Path) -> Result<PathBuf, MachineError> {
     Ok(hoistway_files::Place::followed(device)?.path())
 }
 
-fn check(found: &Found, path: &Path) -> Result<(), LiveError> {
+fn check(found: &Found, path: &Path) -> Result<(), MachineError> {
     if found.queues.is_empty() {
-        return Err(LiveError::Lack(Lack::new(
+        return Err(MachineError::Lack(Lack::new(
             path.display().to_string(),
             format!(
                 "nothing schedules here: {} takes I/O as it comes, without tags to schedule",
@@ -203,16 +204,16 @@ fn check(found: &Found, path: &Path) -> Result<(), LiveError> {
 }
 
 /// `MAJ:MIN` of a device node.
-pub(super) fn number_of_device(system: &System, device: &Path) -> Result<String, LiveError> {
+pub(super) fn number_of_device(system: &System, device: &Path) -> Result<String, MachineError> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     if !system.is_real() {
         let name = file_name(device);
         let text = system.text(&format!("/sys/class/block/{name}/dev"));
-        return text.ok_or_else(|| LiveError::NotADisk(device.into()));
+        return text.ok_or_else(|| ServeError::NotADisk(device.into()).into());
     }
     let meta = fs::metadata(device).map_err(os(device.display().to_string()))?;
     if !meta.file_type().is_block_device() {
-        return Err(LiveError::Refused(format!("{}: not a block device", device.display())));
+        return Err(MachineError::Refused(format!("{}: not a block device", device.display())));
     }
     let number = meta.rdev();
     Ok(format!("{}:{}", libc::major(number), libc::minor(number)))

@@ -6,7 +6,7 @@
 //! file. Nothing is judged by them.
 
 use super::files::{FileAt, Ground};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use hoistway::{Instant, Nanos};
 use hoistway_serve::system::Buffer;
@@ -52,12 +52,12 @@ pub(super) fn probe(
     capacity: u64,
     free: u64,
     rotational: bool,
-) -> Result<Probed, LiveError> {
+) -> Result<Probed, MachineError> {
     let size = SIZE.min(capacity).min(free) / PIECE * PIECE;
     let streams = if rotational { 1 } else { STREAMS };
     if size < streams * PIECE {
         let what = "too little space to measure what the place carries".to_string();
-        return Err(LiveError::Os { what, error: std::io::ErrorKind::StorageFull.into() });
+        return Err(MachineError::Os { what, error: std::io::ErrorKind::StorageFull.into() });
     }
     let place = match ground {
         Ground::Folder(folder) => {
@@ -73,7 +73,12 @@ pub(super) fn probe(
     measured
 }
 
-fn measure(ground: &Ground, place: &FileAt, size: u64, streams: u64) -> Result<Probed, LiveError> {
+fn measure(
+    ground: &Ground,
+    place: &FileAt,
+    size: u64,
+    streams: u64,
+) -> Result<Probed, MachineError> {
     let name = || place.path.display().to_string();
     let writable = ground.writable();
     let plain = if writable { ground.make(place)? } else { ground.open(place, false)? };

@@ -2,7 +2,7 @@
 
 use super::chain::file_name;
 use super::{Lack, System, line};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ impl Diskstats {
 
 impl Queue {
     /// The queue of a disk's folder in sysfs.
-    pub fn new(system: &System, folder: &Path) -> Result<Queue, LiveError> {
+    pub fn new(system: &System, folder: &Path) -> Result<Queue, MachineError> {
         let dev = folder.join("dev");
         let number = fs::read_to_string(&dev).map_err(os(dev.display().to_string()))?;
         Ok(Queue {
@@ -149,20 +149,20 @@ impl Queue {
     }
 
     /// The queue of that kernel name.
-    pub fn by_name(system: &System, name: &str) -> Result<Queue, LiveError> {
+    pub fn by_name(system: &System, name: &str) -> Result<Queue, MachineError> {
         let entry = system.path(&format!("/sys/block/{name}"));
         let folder = fs::canonicalize(&entry).map_err(os(entry.display().to_string()))?;
         Queue::new(system, &folder)
     }
 
     /// Schedulers that can be chosen without loading a module.
-    pub fn schedulers(&self) -> Result<Vec<String>, LiveError> {
+    pub fn schedulers(&self) -> Result<Vec<String>, MachineError> {
         let text = self.read("queue/scheduler")?;
         Ok(text.split_whitespace().map(|word| word.trim_matches(['[', ']']).into()).collect())
     }
 
     /// The one in force.
-    pub fn scheduler(&self) -> Result<String, LiveError> {
+    pub fn scheduler(&self) -> Result<String, MachineError> {
         let text = self.read("queue/scheduler")?;
         let chosen = text.split_whitespace().find(|word| word.starts_with('['));
         // A device without a choice prints `none`.
@@ -170,7 +170,7 @@ impl Queue {
     }
 
     /// Tunables of the scheduler in force (`queue/iosched/*`), by name.
-    pub fn tunables(&self) -> Result<Vec<(String, String)>, LiveError> {
+    pub fn tunables(&self) -> Result<Vec<(String, String)>, MachineError> {
         let folder = self.folder.join("queue/iosched");
         let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -248,12 +248,12 @@ impl Queue {
     }
 
     /// Counters since the machine was started.
-    pub fn diskstats(&self) -> Result<Diskstats, LiveError> {
+    pub fn diskstats(&self) -> Result<Diskstats, MachineError> {
         let text = self.read("stat")?;
         let n: Vec<u64> = text.split_whitespace().map_while(|n| n.parse().ok()).collect();
         let at = |index: usize| n.get(index).copied().unwrap_or(0);
         if n.len() < 11 {
-            return Err(LiveError::Refused(format!("{}/stat: '{text}'", self.folder.display())));
+            return Err(MachineError::Refused(format!("{}/stat: '{text}'", self.folder.display())));
         }
         Ok(Diskstats {
             reads: at(0),
@@ -333,7 +333,7 @@ impl Queue {
         &self.system
     }
 
-    fn read(&self, name: &str) -> Result<String, LiveError> {
+    fn read(&self, name: &str) -> Result<String, MachineError> {
         let file = self.folder.join(name);
         let text = fs::read_to_string(&file).map_err(os(file.display().to_string()))?;
         Ok(text.trim_end().into())

@@ -22,7 +22,7 @@ use super::worker::board::{Board, State};
 use super::worker::order::{Order, of_workers};
 use super::worker::wire::Event;
 use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use hoistway::{Instant, Nanos};
 use hoistway_run::{
@@ -57,7 +57,7 @@ pub(super) struct Run<'a, 'j> {
 }
 
 /// An error of the system as one of a run.
-pub(super) fn failed(error: LiveError) -> JobError {
+pub(super) fn failed(error: MachineError) -> JobError {
     JobError::Storage { what: error.to_string() }
 }
 
@@ -142,7 +142,7 @@ impl Run<'_, '_> {
     }
 
     /// A fresh scheduler on every queue, with the job's settings.
-    fn choose_scheduler(&mut self) -> Result<(), LiveError> {
+    fn choose_scheduler(&mut self) -> Result<(), MachineError> {
         let spec = &self.job.scheduler;
         let wbt = self.job.control.controllers.iter().find(|c| c.name == "wbt");
         for queue in &self.machine.place.queues {
@@ -164,7 +164,7 @@ impl Run<'_, '_> {
             self.guard.write(&file, spec.entry.name)?;
             let now = queue.scheduler()?;
             if now != spec.entry.name {
-                return Err(LiveError::Refused(format!(
+                return Err(MachineError::Refused(format!(
                     "{}: {} was chosen, and {now} is in force; something (a udev rule) changed it",
                     queue.name, spec.entry.name
                 )));
@@ -197,7 +197,7 @@ impl Run<'_, '_> {
     }
 
     /// The job's groups, with what is set on them; folders in order.
-    fn make_groups(&self, guard: &mut Guard) -> Result<Vec<PathBuf>, LiveError> {
+    fn make_groups(&self, guard: &mut Guard) -> Result<Vec<PathBuf>, MachineError> {
         let (groups, job) = (&self.machine.groups, self.job);
         let root = groups.root();
         for (file, line) in &job.control.root {
@@ -242,7 +242,7 @@ impl Run<'_, '_> {
     }
 
     /// The order for the workers, where they can read it.
-    fn order(&self, board: &Board) -> Result<OwnedFd, LiveError> {
+    fn order(&self, board: &Board) -> Result<OwnedFd, MachineError> {
         let order = Order {
             board: board.path(),
             ground: self.machine.ground.encode(),

@@ -5,7 +5,7 @@
 //! begins anywhere in such a second. In virtual time it begins where one is whole, as in the simulator, so that the same
 //! timer runs out at the same time of the run in both.
 
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use hoistway::{Instant, Nanos};
 use hoistway_serve::system::{Clock, monotonic};
@@ -22,10 +22,10 @@ struct Reading {
 }
 
 impl Reading {
-    fn take() -> Result<Reading, LiveError> {
+    fn take() -> Result<Reading, MachineError> {
         let text = std::fs::read_to_string(FILE).map_err(os(FILE))?;
         let what = format!("{FILE} does not say `now at` and `jiffies`");
-        Reading::parse(&text).ok_or(LiveError::Refused(what))
+        Reading::parse(&text).ok_or(MachineError::Refused(what))
     }
 
     fn parse(text: &str) -> Option<Reading> {
@@ -54,14 +54,14 @@ const SECOND: Nanos = Nanos::secs(1);
 /// # Errors
 ///
 /// The kernel does not say how far it has counted.
-pub(super) fn next_whole_second(ahead: Nanos) -> Result<u64, LiveError> {
+pub(super) fn next_whole_second(ahead: Nanos) -> Result<u64, MachineError> {
     let before = Reading::take()?;
     Clock::starting_at(before.now).sleep_until(Instant::ZERO + SECOND);
     let after = Reading::take()?;
     let per_second = after.jiffies - before.jiffies;
     if per_second == 0 || !SECOND.0.is_multiple_of(per_second) {
         let what = format!("{per_second} ticks in a second: no such kernel is known");
-        return Err(LiveError::Refused(what));
+        return Err(MachineError::Refused(what));
     }
     Ok(after.whole_second(per_second, monotonic() + ahead.0))
 }

@@ -4,7 +4,7 @@ use super::Kernel;
 use super::drive::{Drive, Said};
 use super::group::Group;
 use super::processor::Processor;
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 use hoistway::{Instant, Nanos};
 use hoistway_serve::system::Clock;
@@ -75,10 +75,10 @@ pub struct Requests {
 /// is to blame for comes again.
 pub fn twice<T>(
     say: &mut dyn FnMut(&str),
-    mut run: impl FnMut() -> Result<T, LiveError>,
-) -> Result<T, LiveError> {
+    mut run: impl FnMut() -> Result<T, MachineError>,
+) -> Result<T, MachineError> {
     match run() {
-        Err(LiveError::Guest(why)) => {
+        Err(MachineError::Guest(why)) => {
             say(&format!("{why}\nonce more, in case it was the host's doing"));
             run()
         }
@@ -93,7 +93,7 @@ impl Boot<'_> {
     /// # Errors
     ///
     /// The kernel does not start, panics or hangs; `watch` said so.
-    pub fn run(self, watch: &mut dyn FnMut() -> bool) -> Result<Ended, LiveError> {
+    pub fn run(self, watch: &mut dyn FnMut() -> bool) -> Result<Ended, MachineError> {
         let scratch = Scratch::create()?;
         // The guest inherits it.
         let _processor = Processor::take();
@@ -116,7 +116,7 @@ impl Boot<'_> {
         match served {
             Ok(()) => {}
             Err(Broken::Guest(what)) => {
-                return Err(LiveError::Guest(format!(
+                return Err(MachineError::Guest(format!(
                     "Linux {} in virtual time {what}; it said last:{}",
                     self.kernel.release,
                     last_lines(&console)
@@ -132,7 +132,7 @@ impl Boot<'_> {
         })
     }
 
-    fn command(&self, scratch: &Path) -> Result<Command, LiveError> {
+    fn command(&self, scratch: &Path) -> Result<Command, MachineError> {
         let image = &self.kernel.image;
         let mut command =
             Command::new(std::path::absolute(image).map_err(os(image.display().to_string()))?);
@@ -155,7 +155,7 @@ impl Boot<'_> {
     }
 
     /// The kernel's command line.
-    fn arguments(&self) -> Result<Vec<OsString>, LiveError> {
+    fn arguments(&self) -> Result<Vec<OsString>, MachineError> {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut add = |text: &str| arguments.push(text.into());
         add(&format!("mem={}M", self.memory_mib));
@@ -164,7 +164,7 @@ impl Boot<'_> {
         add("time-travel-start=1000000000000000000");
         ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"].iter().for_each(|a| add(a));
         ["con=null", "con0=null,fd:1", "quiet", "loglevel=5"].iter().for_each(|a| add(a));
-        let with = |key: &str, path: &Path| -> Result<OsString, LiveError> {
+        let with = |key: &str, path: &Path| -> Result<OsString, MachineError> {
             let mut text = OsString::from(key);
             text.push(plain(path.as_os_str())?);
             Ok(text)
@@ -179,7 +179,7 @@ impl Boot<'_> {
             arguments.push("blk_cgroup.blkcg_debug_stats=1".into());
         }
         let Some((program, rest)) = self.init.split_first() else {
-            return Err(LiveError::Refused("a guest needs a program to run".into()));
+            return Err(MachineError::Refused("a guest needs a program to run".into()));
         };
         arguments.push(with("init=", Path::new(program))?);
         if !rest.is_empty() {
@@ -190,7 +190,7 @@ impl Boot<'_> {
         }
         let len: usize = arguments.iter().map(|a| a.len() + 1).sum();
         if len > COMMAND_LINE {
-            return Err(LiveError::Refused(format!(
+            return Err(MachineError::Refused(format!(
                 "the guest's command line has {len} bytes, a kernel takes {COMMAND_LINE}; choose shorter paths"
             )));
         }
@@ -216,10 +216,10 @@ const SILENT: u64 = 300 * TICKS;
 const TICKS: u64 = 100;
 
 /// A word that survives the kernel's command line.
-fn plain(text: &OsStr) -> Result<&OsStr, LiveError> {
+fn plain(text: &OsStr) -> Result<&OsStr, MachineError> {
     match text.as_bytes().iter().find(|b| b.is_ascii_whitespace() || **b == b'"' || **b == 0) {
         None => Ok(text),
-        Some(_) => Err(LiveError::Refused(format!(
+        Some(_) => Err(MachineError::Refused(format!(
             "'{}' has a space or quotation mark, which cannot be passed to a kernel; choose a path without",
             text.to_string_lossy()
         ))),
@@ -242,7 +242,7 @@ enum Broken {
     /// It did something: the end of a sentence.
     Guest(String),
     /// Somebody else did.
-    Other(LiveError),
+    Other(MachineError),
 }
 
 /// Serves the drive until the guest has ended.
@@ -261,7 +261,7 @@ fn serve(
             Said::More | Said::Nothing => {
                 if !watch() {
                     let what = "the run in virtual time was given up".into();
-                    return Err(Broken::Other(LiveError::Refused(what)));
+                    return Err(Broken::Other(MachineError::Refused(what)));
                 }
                 life.check(clock.now(), drive.figures().messages).map_err(Broken::Guest)?;
             }
@@ -395,7 +395,7 @@ fn ticks_of(stat: &str, group: u32) -> Option<u64> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn create() -> Result<Scratch, LiveError> {
+    fn create() -> Result<Scratch, MachineError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("hoistway-linux-{}-{number}", std::process::id());
@@ -420,7 +420,7 @@ struct Console(PathBuf);
 
 impl Console {
     /// The kernel's output, and its errors.
-    fn create(folder: &Path) -> Result<(Console, [File; 2]), LiveError> {
+    fn create(folder: &Path) -> Result<(Console, [File; 2]), MachineError> {
         let path = folder.join("console");
         let named = || path.display().to_string();
         let output = File::create(&path).map_err(os(named()))?;
@@ -564,7 +564,7 @@ mod tests {
             times += 1;
             boot(&kernel, &drive, &["/bin/true"]).run(&mut || true)
         });
-        assert!(matches!(error, Err(LiveError::Os { .. })));
+        assert!(matches!(error, Err(MachineError::Os { .. })));
         assert_eq!(times, 1);
     }
 

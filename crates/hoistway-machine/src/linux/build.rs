@@ -19,7 +19,7 @@
 
 use super::group::Group;
 use super::kernels::{self, Contents, Kernel, by_release, name_is_good};
-use crate::LiveError;
+use crate::MachineError;
 use crate::kernel::Lack;
 use crate::os;
 use hmac_sha256::Hash;
@@ -69,11 +69,14 @@ pub struct Built {
 /// # Errors
 ///
 /// The machine lacks a program; the source, a patch or its configuration does not fit; it does not compile.
-pub fn build(options: &Options, watch: &mut dyn FnMut(&str) -> bool) -> Result<Built, LiveError> {
+pub fn build(
+    options: &Options,
+    watch: &mut dyn FnMut(&str) -> bool,
+) -> Result<Built, MachineError> {
     let began = Clock::new();
     let cache = kernels::folder()?;
     if let Some(name) = options.name.as_ref().filter(|name| !name_is_good(name)) {
-        return Err(LiveError::Refused(format!(
+        return Err(MachineError::Refused(format!(
             "the name '{name}' cannot be a folder's; choose letters, digits, '.', '-', '_'"
         )));
     }
@@ -263,11 +266,11 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Whether a folder is a source tree of Linux, and a whole one.
-fn check_tree(folder: &Path, name: &str) -> Result<(), LiveError> {
+fn check_tree(folder: &Path, name: &str) -> Result<(), MachineError> {
     let lacking =
         ["arch/um", "Makefile", "init/main.c"].into_iter().find(|part| !folder.join(part).exists());
     lacking.map_or(Ok(()), |part| {
-        Err(LiveError::Refused(format!("{name}: is no source tree of Linux (it has no {part})")))
+        Err(MachineError::Refused(format!("{name}: is no source tree of Linux (it has no {part})")))
     })
 }
 
@@ -279,13 +282,13 @@ struct Source {
 }
 
 impl Source {
-    fn find(asked: Option<&str>, packages: &Path) -> Result<Source, LiveError> {
+    fn find(asked: Option<&str>, packages: &Path) -> Result<Source, MachineError> {
         let Some(asked) = asked else {
             return newest_package(packages).ok_or_else(|| {
                 let why = format!("there is no linux-source-*.tar.* in {}", packages.display());
                 let remedy = "install the distribution's package (`./setup.sh linux`, or `apt install linux-source`), \
                               or give --source a folder or tarball";
-                LiveError::Lack(Lack::new("the source of a kernel", why, remedy))
+                MachineError::Lack(Lack::new("the source of a kernel", why, remedy))
             });
         };
         let path = PathBuf::from(asked);
@@ -305,7 +308,7 @@ impl Source {
                 true => "none".into(),
                 false => known.join(", "),
             };
-            LiveError::Refused(format!(
+            MachineError::Refused(format!(
                 "--source {asked}: is no folder, no file, and no package in {} (there: {known})",
                 packages.display()
             ))
@@ -336,7 +339,7 @@ fn newest_package(packages: &Path) -> Option<Source> {
 }
 
 /// Of everything a kernel is made from.
-fn digest(source: &Source, patches: &[PathBuf]) -> Result<String, LiveError> {
+fn digest(source: &Source, patches: &[PathBuf]) -> Result<String, MachineError> {
     let mut hash = Hash::new();
     match source.folder {
         false => hash_file(&mut hash, &source.path)?,
@@ -359,7 +362,7 @@ fn digest(source: &Source, patches: &[PathBuf]) -> Result<String, LiveError> {
     Ok(hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn hash_file(hash: &mut Hash, path: &Path) -> Result<(), LiveError> {
+fn hash_file(hash: &mut Hash, path: &Path) -> Result<(), MachineError> {
     let what = || path.display().to_string();
     let mut file = File::open(path).map_err(os(what()))?;
     let mut part = vec![0; 1 << 20];
@@ -372,7 +375,7 @@ fn hash_file(hash: &mut Hash, path: &Path) -> Result<(), LiveError> {
 }
 
 /// Names, sizes and times of all files in the order of their names.
-fn hash_folder(hash: &mut Hash, folder: &Path) -> Result<(), LiveError> {
+fn hash_folder(hash: &mut Hash, folder: &Path) -> Result<(), MachineError> {
     let what = || folder.display().to_string();
     let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(os(what()))?.collect();
     let mut entries = entries.map_err(os(what()))?;
@@ -391,7 +394,7 @@ fn hash_folder(hash: &mut Hash, folder: &Path) -> Result<(), LiveError> {
 }
 
 /// A kernel made from the same.
-fn reusable(digest: &str, options: &Options) -> Result<Option<Kernel>, LiveError> {
+fn reusable(digest: &str, options: &Options) -> Result<Option<Kernel>, MachineError> {
     let same = kernels::list()?.into_iter().filter(|k| k.digest == digest && k.image.exists());
     Ok(same.into_iter().find(|k| match &options.name {
         Some(name) => k.name == *name,
@@ -405,7 +408,7 @@ fn short_name(release: &str) -> String {
     numbers.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-fn lacking(source: &Source) -> Result<(), LiveError> {
+fn lacking(source: &Source) -> Result<(), MachineError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     let mut wanted = PROGRAMS.to_vec();
@@ -421,7 +424,7 @@ fn lacking(source: &Source) -> Result<(), LiveError> {
     }
     let list = lacking.join(" ");
     let remedy = format!("`./setup.sh linux`, or `apt install {list}`");
-    Err(LiveError::Lack(Lack::new(list, "a kernel is not built without", remedy)))
+    Err(MachineError::Lack(Lack::new(list, "a kernel is not built without", remedy)))
 }
 
 /// A build under way.
@@ -433,7 +436,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    fn unpack(&mut self, source: &Source) -> Result<(), LiveError> {
+    fn unpack(&mut self, source: &Source) -> Result<(), MachineError> {
         fs::create_dir(&self.tree).map_err(os(self.tree.display().to_string()))?;
         let mut command;
         if source.folder {
@@ -455,7 +458,7 @@ impl Build<'_> {
         if source.folder { self.make(&["mrproper"], "cleaning") } else { Ok(()) }
     }
 
-    fn patch(&mut self) -> Result<(), LiveError> {
+    fn patch(&mut self) -> Result<(), MachineError> {
         for patch in &self.options.patches {
             let path = patch.canonicalize().map_err(os(patch.display().to_string()))?;
             let mut command = Command::new("patch");
@@ -466,7 +469,7 @@ impl Build<'_> {
     }
 
     /// Our files, and what has to be another way in arch/um.
-    fn add_ours(&mut self) -> Result<(), LiveError> {
+    fn add_ours(&mut self) -> Result<(), MachineError> {
         let folder = self.tree.join("arch/um/drivers/hoistway");
         fs::create_dir_all(&folder).map_err(os(folder.display().to_string()))?;
         for (name, text) in OURS {
@@ -491,7 +494,7 @@ impl Build<'_> {
                 None if edit.optional => {}
                 None => {
                     let (file, why, place) = (edit.files[0], edit.why, edit.texts[0].0);
-                    return Err(LiveError::Refused(format!(
+                    return Err(MachineError::Refused(format!(
                         "{file}: has no `{place}`, which has to be changed ({why}); this version of Linux is not \
                          known to hoistway"
                     )));
@@ -508,7 +511,7 @@ impl Build<'_> {
     }
 
     /// Makes the configuration; says what it should have and has not.
-    fn configure(&mut self) -> Result<Vec<String>, LiveError> {
+    fn configure(&mut self) -> Result<Vec<String>, MachineError> {
         self.make(&["tinyconfig"], "configuring")?;
         let path = self.tree.join(".config");
         let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
@@ -517,7 +520,7 @@ impl Build<'_> {
         let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
         let missing = missing(FRAGMENT, &text);
         if let Some(option) = NEEDED.iter().find(|option| missing.iter().any(|m| m == *option)) {
-            return Err(LiveError::Refused(format!(
+            return Err(MachineError::Refused(format!(
                 "this source cannot be configured with CONFIG_{option}, without which no run in virtual time is \
                  possible; choose another version"
             )));
@@ -525,12 +528,12 @@ impl Build<'_> {
         if Contents::of(&text).schedulers.is_empty() {
             let what =
                 "this source has no I/O scheduler that hoistway knows; choose another version";
-            return Err(LiveError::Refused(what.into()));
+            return Err(MachineError::Refused(what.into()));
         }
         Ok(missing)
     }
 
-    fn make(&mut self, targets: &[&str], what: &str) -> Result<(), LiveError> {
+    fn make(&mut self, targets: &[&str], what: &str) -> Result<(), MachineError> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let mut command = Command::new("make");
         command.args(["ARCH=um", &format!("-j{jobs}")]).args(targets);
@@ -543,7 +546,7 @@ impl Build<'_> {
     }
 
     /// The name of the kernel where none is given, by the head of its Makefile: `6.1`.
-    fn series(&self) -> Result<String, LiveError> {
+    fn series(&self) -> Result<String, MachineError> {
         let path = self.tree.join("Makefile");
         let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
         let number = |name: &str| {
@@ -554,14 +557,14 @@ impl Build<'_> {
         Ok(format!("{}.{}", number("VERSION"), number("PATCHLEVEL")))
     }
 
-    fn release(&self) -> Result<String, LiveError> {
+    fn release(&self) -> Result<String, MachineError> {
         let path = self.tree.join("include/config/kernel.release");
         let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
         Ok(text.trim().to_string())
     }
 
     /// Runs a program to its end; its words go to the log.
-    fn run(&mut self, mut command: Command, what: &str) -> Result<(), LiveError> {
+    fn run(&mut self, mut command: Command, what: &str) -> Result<(), MachineError> {
         let name = || self.log.display().to_string();
         let log = File::options().append(true).create(true).open(&self.log).map_err(os(name()))?;
         let begins = log.metadata().map_err(os(name()))?.len();
@@ -576,14 +579,14 @@ impl Build<'_> {
             let ended = running.try_wait().map_err(os(what))?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
-                Some(_) => return Err(LiveError::Program(self.failure(what, begins))),
+                Some(_) => return Err(MachineError::Program(self.failure(what, begins))),
                 None => {}
             }
             let seconds = clock.now().as_nanos() / 1_000_000_000;
             let files = compiled.count();
             let files = if files > 0 { format!(", {files} files") } else { String::new() };
             if !(self.watch)(&format!("{what}{files}, {seconds} s")) {
-                return Err(LiveError::Program(format!("given up while {what}")));
+                return Err(MachineError::Program(format!("given up while {what}")));
             }
             sleep(LOOK);
         }
@@ -708,7 +711,7 @@ mod tests {
         fs::create_dir_all(root.join("mine/arch/um")).unwrap();
         let find = |asked: Option<&str>| Source::find(asked, &root);
         let error = find(None).unwrap_err();
-        assert!(matches!(error, LiveError::Lack(_)), "{error}");
+        assert!(matches!(error, MachineError::Lack(_)), "{error}");
         for name in ["linux-source-6.9.tar.xz", "linux-source-6.12.tar.xz", "linux-config.tar.xz"] {
             fs::write(root.join(name), name).unwrap();
         }

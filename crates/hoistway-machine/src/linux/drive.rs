@@ -23,7 +23,7 @@
 //! **Weakness.** A submission and a completion are a round trip each: two switches between processes. Commands that come
 //! together share one.
 
-use crate::LiveError;
+use crate::MachineError;
 use crate::linux::boot::Requests;
 use crate::os;
 use hoistway::{Instant, Nanos, Op};
@@ -112,11 +112,11 @@ impl Drive {
     /// # Errors
     ///
     /// What the socket says, and what is no message.
-    pub fn serve(&mut self, guest: &mut (impl Read + Write)) -> Result<Said, LiveError> {
+    pub fn serve(&mut self, guest: &mut (impl Read + Write)) -> Result<Said, MachineError> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         match self.answer_one(guest) {
             // It died in the midst of its words, or of ours.
-            Err(LiveError::Os { error, .. })
+            Err(MachineError::Os { error, .. })
                 if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) =>
             {
                 Ok(Said::Gone)
@@ -125,7 +125,7 @@ impl Drive {
         }
     }
 
-    fn answer_one(&mut self, guest: &mut (impl Read + Write)) -> Result<Said, LiveError> {
+    fn answer_one(&mut self, guest: &mut (impl Read + Write)) -> Result<Said, MachineError> {
         let mut head = [0; HEAD];
         match read_head(guest, &mut head).map_err(os(SOCKET))? {
             Said::More => {}
@@ -166,7 +166,7 @@ impl Drive {
         Ok(Said::More)
     }
 
-    fn submit(&mut self, now: Instant, commands: &[u8]) -> Result<(), LiveError> {
+    fn submit(&mut self, now: Instant, commands: &[u8]) -> Result<(), MachineError> {
         self.now = now;
         self.fold(now.as_nanos());
         for bytes in commands.chunks_exact(COMMAND) {
@@ -180,7 +180,7 @@ impl Drive {
         Ok(())
     }
 
-    fn command(&mut self, bytes: &[u8]) -> Result<Command, LiveError> {
+    fn command(&mut self, bytes: &[u8]) -> Result<Command, MachineError> {
         let (tag, op, prio) = (word(bytes, 0), short(bytes, 4), short(bytes, 6));
         let (flags, len, sector) = (word(bytes, 8), word(bytes, 12), long(bytes, 16));
         self.fold(u64::from(tag) << 32 | u64::from(op) << 16 | u64::from(prio));
@@ -229,7 +229,7 @@ impl Drive {
     }
 
     /// Says what is done, at most so many, and when to poll next.
-    fn answer(&mut self, guest: &mut impl Write, most: usize) -> Result<(), LiveError> {
+    fn answer(&mut self, guest: &mut impl Write, most: usize) -> Result<(), MachineError> {
         let count = self.done.len().min(most);
         let mut bytes = [0; ANSWER + BATCH * 4];
         for n in 0..count {
@@ -334,8 +334,10 @@ fn read_rest(guest: &mut impl Read, mut rest: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn wrong(what: String) -> LiveError {
-    LiveError::Refused(format!("the kernel in virtual time does not keep to the protocol: {what}"))
+fn wrong(what: String) -> MachineError {
+    MachineError::Refused(format!(
+        "the kernel in virtual time does not keep to the protocol: {what}"
+    ))
 }
 
 fn long(bytes: &[u8], at: usize) -> u64 {

@@ -18,6 +18,7 @@
 use super::format::Format;
 use super::survey;
 use crate::kernel::{Machine, MachineOptions, PlaceTarget, put};
+use crate::{MachineError, os};
 use hoistway_run::decode;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::Job;
@@ -76,12 +77,13 @@ const NOT_FOR_PEOPLE: &str =
 /// # Errors
 ///
 /// This is no guest; nothing was done then.
-pub fn guest(args: &[String]) -> Result<(), String> {
+pub fn guest(args: &[String]) -> Result<(), MachineError> {
     // The kernel puts `console=tty0` behind its command line, and thus behind these.
-    let [folder, what, format, ..] = args else { return Err(NOT_FOR_PEOPLE.into()) };
-    let task = Task::of([what, format]).ok_or(NOT_FOR_PEOPLE)?;
+    let refused = || MachineError::Refused(NOT_FOR_PEOPLE.into());
+    let [folder, what, format, ..] = args else { return Err(refused()) };
+    let task = Task::of([what, format]).ok_or_else(refused)?;
     if !is_guest() {
-        return Err(NOT_FOR_PEOPLE.into());
+        return Err(refused());
     }
     if std::process::id() == 1 {
         match prepare(folder).and_then(|()| child(args)) {
@@ -97,7 +99,7 @@ pub fn guest(args: &[String]) -> Result<(), String> {
     };
     let (name, text) = done.unwrap_or_else(|why| (ERROR, why));
     let file = Path::new(COMMON).join(name);
-    std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
+    std::fs::write(&file, text).map_err(os(file.display().to_string()))?;
     // Settings are not put back: the guest ends.
     std::process::exit(0);
 }
@@ -195,9 +197,9 @@ mod tests {
     #[test]
     fn outside_of_a_guest_nothing_is_done() {
         let args = |words: &[&str]| words.iter().map(|w| w.to_string()).collect::<Vec<_>>();
-        assert_eq!(guest(&args(&["/tmp", "run", "raw"])).unwrap_err(), NOT_FOR_PEOPLE);
-        assert_eq!(guest(&args(&["/tmp", "eat", "raw"])).unwrap_err(), NOT_FOR_PEOPLE);
-        assert_eq!(guest(&args(&[])).unwrap_err(), NOT_FOR_PEOPLE);
+        assert_eq!(guest(&args(&["/tmp", "run", "raw"])).unwrap_err().to_string(), NOT_FOR_PEOPLE);
+        assert_eq!(guest(&args(&["/tmp", "eat", "raw"])).unwrap_err().to_string(), NOT_FOR_PEOPLE);
+        assert_eq!(guest(&args(&[])).unwrap_err().to_string(), NOT_FOR_PEOPLE);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! The manifest is written last, into a folder that then gets its name: a folder with a manifest is a whole kernel.
 
 use crate::os;
-use crate::{LiveError, kernel::Lack};
+use crate::{MachineError, kernel::Lack};
 use hoistway_files::{Dir, Kind, Place};
 use std::cmp::Ordering;
 use std::fs;
@@ -66,13 +66,13 @@ impl Kernel {
     /// # Errors
     ///
     /// Its configuration cannot be read.
-    pub fn contents(&self) -> Result<Contents, LiveError> {
+    pub fn contents(&self) -> Result<Contents, MachineError> {
         let text =
             fs::read_to_string(&self.config).map_err(os(self.config.display().to_string()))?;
         Ok(Contents::of(&text))
     }
 
-    fn read(folder: &Path) -> Result<Option<Kernel>, LiveError> {
+    fn read(folder: &Path) -> Result<Option<Kernel>, MachineError> {
         let path = folder.join(MANIFEST);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -83,7 +83,7 @@ impl Kernel {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         Kernel::parse(&name.unwrap_or_default(), folder, &text).map(Some).map_err(|what| {
             let (path, folder) = (path.display(), folder.display());
-            LiveError::Refused(format!("{path}: {what}; remove {folder} and build it anew"))
+            MachineError::Refused(format!("{path}: {what}; remove {folder} and build it anew"))
         })
     }
 
@@ -140,7 +140,7 @@ impl Contents {
 /// # Errors
 ///
 /// The cache directory, or a manifest in it, cannot be read.
-pub fn list() -> Result<Vec<Kernel>, LiveError> {
+pub fn list() -> Result<Vec<Kernel>, MachineError> {
     list_in(&folder()?)
 }
 
@@ -149,7 +149,7 @@ pub fn list() -> Result<Vec<Kernel>, LiveError> {
 /// # Errors
 ///
 /// It is not built.
-pub fn find(name: Option<&str>) -> Result<Kernel, LiveError> {
+pub fn find(name: Option<&str>) -> Result<Kernel, MachineError> {
     find_in(&folder()?, name)
 }
 
@@ -158,7 +158,7 @@ pub fn find(name: Option<&str>) -> Result<Kernel, LiveError> {
 /// # Errors
 ///
 /// There is none, or it cannot be removed.
-pub fn remove(name: &str) -> Result<(), LiveError> {
+pub fn remove(name: &str) -> Result<(), MachineError> {
     let folder = folder()?;
     find_in(&folder, Some(name))?;
     let place = Place::of(&folder.join(name))?;
@@ -175,7 +175,7 @@ pub(super) fn is_kernel(dir: &Dir) -> bool {
 }
 
 /// Refuses a name that something of others has in the cache directory.
-pub(super) fn check_name(cache: &Path, name: &str) -> Result<(), LiveError> {
+pub(super) fn check_name(cache: &Path, name: &str) -> Result<(), MachineError> {
     Ok(Place::of(&cache.join(name))?.may_hold(is_kernel)?)
 }
 
@@ -184,18 +184,18 @@ pub(super) fn check_name(cache: &Path, name: &str) -> Result<(), LiveError> {
 /// # Errors
 ///
 /// No environment variable tells where the cache directory is.
-pub(super) fn folder() -> Result<PathBuf, LiveError> {
+pub(super) fn folder() -> Result<PathBuf, MachineError> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = set("HOISTWAY_CACHE_DIR")
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("hoistway")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/hoistway")));
     cache.map(|cache| cache.join("linux")).ok_or_else(|| {
         let why = "neither HOISTWAY_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set";
-        LiveError::Lack(Lack::new("a cache directory", why, "set one of them"))
+        MachineError::Lack(Lack::new("a cache directory", why, "set one of them"))
     })
 }
 
-fn list_in(folder: &Path) -> Result<Vec<Kernel>, LiveError> {
+fn list_in(folder: &Path) -> Result<Vec<Kernel>, MachineError> {
     let what = || folder.display().to_string();
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -214,10 +214,10 @@ fn list_in(folder: &Path) -> Result<Vec<Kernel>, LiveError> {
     Ok(kernels)
 }
 
-fn find_in(folder: &Path, name: Option<&str>) -> Result<Kernel, LiveError> {
+fn find_in(folder: &Path, name: Option<&str>) -> Result<Kernel, MachineError> {
     let mut kernels = list_in(folder)?;
     let lack = |what: String, why: String, remedy: &str| {
-        Err(LiveError::Lack(Lack::new(what, why, remedy)))
+        Err(MachineError::Lack(Lack::new(what, why, remedy)))
     };
     let Some(name) = name else {
         let why = format!("none is built in {}", folder.display());

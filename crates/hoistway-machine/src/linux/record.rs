@@ -6,7 +6,7 @@
 use super::actor::scenario::Scenario;
 use super::actor::{DONE, FAILED, mark};
 use super::{Boot, Kernel, twice};
-use crate::LiveError;
+use crate::MachineError;
 use hoistway_sim::drive::DriveFile;
 use std::ffi::OsString;
 use std::fs;
@@ -43,7 +43,7 @@ impl Recorder<'_> {
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Vec<String>, LiveError> {
+    ) -> Result<Vec<String>, MachineError> {
         twice(say, || self.attempt(drive, scenarios, watch))
     }
 
@@ -52,7 +52,7 @@ impl Recorder<'_> {
         drive: &DriveFile,
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<String>, LiveError> {
+    ) -> Result<Vec<String>, MachineError> {
         let mut init: Vec<OsString> = vec![self.program.into(), ACTOR.into()];
         let mut files = Vec::new();
         for (n, scenario) in scenarios.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Recorder<'_> {
             record: Some(calls.clone()),
         };
         let ended = boot.run(watch)?;
-        let failed = |what: String| Err(LiveError::Guest(what));
+        let failed = |what: String| Err(MachineError::Guest(what));
         if let Some(line) = ended.console.lines().find_map(|line| line.strip_prefix(FAILED)) {
             return failed(format!("in the guest: {line}"));
         }
@@ -91,8 +91,8 @@ impl Recorder<'_> {
     }
 }
 
-fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, LiveError> {
-    result.map_err(|error| LiveError::Os { what: format!("{what} {}", path.display()), error })
+fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, MachineError> {
+    result.map_err(|error| MachineError::Os { what: format!("{what} {}", path.display()), error })
 }
 
 /// The recordings in the order of the scenarios.

@@ -13,7 +13,7 @@ use super::format::Format;
 use super::guest::{ERROR, JOB, OUTCOME, SURVEY, Task};
 use super::kernels::{Kernel, find};
 use super::survey::Survey;
-use crate::LiveError;
+use crate::MachineError;
 use crate::kernel::{Lack, MAX_REQUEST, check_shared_memory};
 use crate::os;
 use hoistway::setting::Unit;
@@ -62,14 +62,14 @@ impl Linux {
     /// # Errors
     ///
     /// It is not built; the program that makes the file system is not there.
-    pub fn open(name: Option<&str>, format: Format) -> Result<Linux, LiveError> {
+    pub fn open(name: Option<&str>, format: Format) -> Result<Linux, MachineError> {
         let kernel = find(name)?;
         if let Some(program) = format.program()
             && !in_path(program)
         {
             let (what, remedy) = (format!("program {program}"), "install it");
             let why = format!("it makes the file system of --fs {}", format.name());
-            return Err(LiveError::Lack(Lack::new(what, why, remedy)));
+            return Err(MachineError::Lack(Lack::new(what, why, remedy)));
         }
         let program = std::env::current_exe().map_err(os("/proc/self/exe"))?;
         let (survey, totals) = (OnceLock::new(), Mutex::default());
@@ -101,11 +101,11 @@ impl Linux {
     /// # Errors
     ///
     /// With what to do instead.
-    pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), LiveError> {
+    pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), MachineError> {
         if let (Some(job), false) = (jobs.first(), self.format == Format::Raw) {
-            let survey = self.survey(&job.drive).map_err(LiveError::Refused)?;
+            let survey = self.survey(&job.drive).map_err(MachineError::Refused)?;
             if !survey.systems.iter().any(|s| s == self.format.name()) {
-                return Err(LiveError::Lack(Lack::new(
+                return Err(MachineError::Lack(Lack::new(
                     format!("file system {}", self.format.name()),
                     format!("Linux {} was built without it", self.kernel.name),
                     "choose another with --fs",
@@ -113,17 +113,18 @@ impl Linux {
             }
         }
         for job in jobs {
-            let built = build(job, MAX_REQUEST).map_err(|e| LiveError::Refused(e.to_string()))?;
+            let built =
+                build(job, MAX_REQUEST).map_err(|e| MachineError::Refused(e.to_string()))?;
             self.check_layout(job, &built)?;
         }
         Ok(())
     }
 
-    fn check_layout(&self, job: &Job<'_>, built: &Built) -> Result<(), LiveError> {
+    fn check_layout(&self, job: &Job<'_>, built: &Built) -> Result<(), MachineError> {
         let layout = built.host.layout();
         let name = |file: usize| &job.procs[built.owners[file]].name;
         let refuse =
-            |file: usize, what: &str| Err(LiveError::Refused(format!("{}: {what}", name(file))));
+            |file: usize, what: &str| Err(MachineError::Refused(format!("{}: {what}", name(file))));
         if let Some(file) = layout.iter().position(|f| f.in_pieces) {
             return refuse(file, "interleave: no file lies in pieces here; use --on sim");
         }
@@ -256,7 +257,7 @@ impl Linux {
         job: &Job<'_>,
         record: Option<&Path>,
         watch: &mut dyn FnMut() -> bool,
-    ) -> Result<(String, Ended), LiveError> {
+    ) -> Result<(String, Ended), MachineError> {
         let folder = Folder::new()?;
         let file = folder.0.join(JOB);
         fs::write(&file, encode(job)).map_err(os(file.display().to_string()))?;
@@ -299,7 +300,7 @@ fn in_path(program: &str) -> bool {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Folder, LiveError> {
+    fn new() -> Result<Folder, MachineError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("hoistway-job-{}-{number}", std::process::id());
@@ -309,17 +310,17 @@ impl Folder {
     }
 
     /// What the guest has left there.
-    fn answer(&self, name: &str, ended: &Ended) -> Result<String, LiveError> {
+    fn answer(&self, name: &str, ended: &Ended) -> Result<String, MachineError> {
         if let Ok(text) = fs::read_to_string(self.0.join(name)) {
             return Ok(text);
         }
         if let Ok(why) = fs::read_to_string(self.0.join(ERROR)) {
-            return Err(LiveError::Refused(why));
+            return Err(MachineError::Refused(why));
         }
         let lines: Vec<&str> = ended.console.lines().collect();
         let last = lines[lines.len().saturating_sub(CONSOLE)..].join("\n");
         let what = format!("the guest ended without an answer; its last lines:\n{last}");
-        Err(LiveError::Guest(what))
+        Err(MachineError::Guest(what))
     }
 }
 
@@ -355,7 +356,7 @@ mod tests {
             digest: 0,
         };
         let error = folder.answer(OUTCOME, &ended).unwrap_err();
-        assert!(matches!(&error, LiveError::Guest(why) if why.ends_with("a\nKernel panic")));
+        assert!(matches!(&error, MachineError::Guest(why) if why.ends_with("a\nKernel panic")));
         fs::write(folder.0.join(ERROR), "no disk").unwrap();
         assert_eq!(folder.answer(OUTCOME, &ended).unwrap_err().to_string(), "no disk");
         fs::write(folder.0.join(OUTCOME), "x").unwrap();

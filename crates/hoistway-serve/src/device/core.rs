@@ -16,7 +16,7 @@ use super::settings::{DeviceOptions, GroupRecord};
 use super::stats::stall;
 use super::tenants::{Tenant, Tenants};
 use super::watchdog::{Stall, Watchdog};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::storage::{Backend, Command, Done, Extent, ExtentsAnswer, Facts, Opened};
 use crate::system::Clock;
 use crate::system::{Buffer, Part, Pool};
@@ -121,7 +121,7 @@ pub(crate) struct Core {
 const ANSWERS: usize = 32;
 
 impl Core {
-    pub fn new(opened: Opened, options: &DeviceOptions) -> Result<Core, LiveError> {
+    pub fn new(opened: Opened, options: &DeviceOptions) -> Result<Core, ServeError> {
         let Opened { backend, device, facts } = opened;
         let mut stack = Stack::new(device, options.scheduler, 4096);
         options.apply(&mut stack)?;

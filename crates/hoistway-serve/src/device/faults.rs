@@ -4,7 +4,7 @@
 use super::core::{Core, Finished, IoRequest, ReplyTo, TenantId};
 use super::tests::facts;
 use super::{Device, DeviceOptions, WRITE};
-use crate::error::LiveError;
+use crate::error::ServeError;
 use crate::storage::{Backend, Command, Done, Extent, ExtentsAnswer, Opened};
 use crate::system::Part;
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
@@ -510,7 +510,7 @@ fn closing_says_when_the_last_flush_failed() {
     let client = device.client(IoPrio::NONE).unwrap();
     client.write(0, &[1; 512]).unwrap();
     let error = device.close().unwrap_err();
-    assert!(matches!(error, LiveError::NotFlushed { .. }));
+    assert!(matches!(error, ServeError::NotFlushed { .. }));
     assert!(error.to_string().contains("the last flush failed"), "{error}");
     assert_eq!(device.close().unwrap_err().to_string(), error.to_string(), "nothing is forgotten");
 }

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::reactor::{Reactor, ShutdownResult};
 use super::ring::{self, Message, Sender};
 use super::settings::{DeviceOptions, GroupSpec};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::storage::{EmulationFigures, Facts, Opened, SizeProbe, Target};
 use hoistway::sched::Entry;
 use hoistway::stack::{Counters, StageName};
@@ -60,11 +60,11 @@ impl Device {
     ///
     /// When the target cannot be opened, a setting is refused, or an emulated drive is faster than
     /// this machine.
-    pub fn open(target: &Target, options: &DeviceOptions) -> Result<Device, LiveError> {
+    pub fn open(target: &Target, options: &DeviceOptions) -> Result<Device, ServeError> {
         Device::start(target.open()?, options)
     }
 
-    pub(crate) fn start(opened: Opened, options: &DeviceOptions) -> Result<Device, LiveError> {
+    pub(crate) fn start(opened: Opened, options: &DeviceOptions) -> Result<Device, ServeError> {
         let core = Core::new(opened, options)?;
         let facts = core.facts.clone();
         let size_probe = SizeProbe::of(core.backend(), &facts).map(Mutex::new);
@@ -95,7 +95,7 @@ impl Device {
     /// # Errors
     ///
     /// When the system does not tell the size, or the device was closed; the size stays.
-    pub fn refresh_size(&self) -> Result<u64, LiveError> {
+    pub fn refresh_size(&self) -> Result<u64, ServeError> {
         let Some(size_probe) = &self.shared.size_probe else { return Ok(self.size()) };
         // One at a time: what is measured last is what holds.
         let size_probe = size_probe.lock().expect("nobody panics while holding the lock");
@@ -113,26 +113,26 @@ impl Device {
     }
 
     /// A client of the root group with that priority ([`IoPrio::NONE`]: best-effort 4).
-    pub fn client(&self, prio: IoPrio) -> Result<Client, LiveError> {
+    pub fn client(&self, prio: IoPrio) -> Result<Client, ServeError> {
         self.client_of(Group::ROOT, prio)
     }
 
     /// A client of a group.
-    pub fn client_of(&self, group: Group, prio: IoPrio) -> Result<Client, LiveError> {
+    pub fn client_of(&self, group: Group, prio: IoPrio) -> Result<Client, ServeError> {
         let tenant = self.control(move |core| core.add_tenant(group.0, prio))?;
         Ok(Client::new(self.clone(), tenant))
     }
 
     /// Adds a group, or changes the one of that name. Also returns what has no effect under the
     /// scheduler in force, as sentences; it comes into force with a scheduler that knows it.
-    pub fn set_group(&self, spec: &GroupSpec) -> Result<(Group, Vec<String>), LiveError> {
+    pub fn set_group(&self, spec: &GroupSpec) -> Result<(Group, Vec<String>), ServeError> {
         let spec = spec.clone();
         let (id, idle) = self.control(move |core| core.set_group(&spec))??;
         Ok((Group(id), idle))
     }
 
     /// Sets a tunable of a stage.
-    pub fn set(&self, stage: StageName, name: &str, value: u64) -> Result<(), LiveError> {
+    pub fn set(&self, stage: StageName, name: &str, value: u64) -> Result<(), ServeError> {
         let name = name.to_string();
         self.control(move |core| core.set(stage, &name, value))?
     }
@@ -143,23 +143,23 @@ impl Device {
         &self,
         entry: &'static Entry,
         set: &[(String, u64)],
-    ) -> Result<(), LiveError> {
+    ) -> Result<(), ServeError> {
         let set = set.to_vec();
         self.control(move |core| core.switch_scheduler(entry, &set))?
     }
 
     /// Name of the scheduler in force.
-    pub fn scheduler(&self) -> Result<&'static str, LiveError> {
+    pub fn scheduler(&self) -> Result<&'static str, ServeError> {
         self.control(|core| core.stack.scheduler_entry().name)
     }
 
     /// What the stack has done so far.
-    pub fn counters(&self) -> Result<Counters, LiveError> {
+    pub fn counters(&self) -> Result<Counters, ServeError> {
         self.control(|core| core.stack.counters())
     }
 
     /// How well the machine keeps up with the model, of an emulated drive.
-    pub fn emulation(&self) -> Result<Option<EmulationFigures>, LiveError> {
+    pub fn emulation(&self) -> Result<Option<EmulationFigures>, ServeError> {
         self.control(|core| core.backend().emulation())
     }
 
@@ -167,10 +167,10 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`LiveError::NotFlushed`] when the last flush failed, or the storage did not answer within
+    /// [`ServeError::NotFlushed`] when the last flush failed, or the storage did not answer within
     /// [`DeviceOptions::stop_limit`]; the thread that waits for it is then left behind. Every further
     /// call says the same.
-    pub fn close(&self) -> Result<(), LiveError> {
+    pub fn close(&self) -> Result<(), ServeError> {
         self.start_close();
         let end = self.shared.join();
         let why = match end {
@@ -186,7 +186,7 @@ impl Device {
             }
             None => "its thread panicked".into(),
         };
-        Err(LiveError::NotFlushed { device: self.shared.facts.summary.clone(), why })
+        Err(ServeError::NotFlushed { device: self.shared.facts.summary.clone(), why })
     }
 
     /// How long the end may take.
@@ -201,7 +201,7 @@ impl Device {
         let _ = self.send(Message::Stop);
     }
 
-    pub(crate) fn send(&self, message: Message) -> Result<(), LiveError> {
+    pub(crate) fn send(&self, message: Message) -> Result<(), ServeError> {
         self.shared.sender.send(message)
     }
 
@@ -209,14 +209,14 @@ impl Device {
     pub(crate) fn control<T: Send + 'static>(
         &self,
         action: impl FnOnce(&mut Core) -> T + Send + 'static,
-    ) -> Result<T, LiveError> {
+    ) -> Result<T, ServeError> {
         let (answer, result) = sync_channel(1);
         let action = move |core: &mut Core| {
             // Nobody waits any more only if the caller's thread is gone.
             let _ = answer.send(action(core));
         };
         self.send(Message::Control(Box::new(action)))?;
-        result.recv().map_err(|_| LiveError::Closed)
+        result.recv().map_err(|_| ServeError::Closed)
     }
 }
 

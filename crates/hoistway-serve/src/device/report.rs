@@ -6,7 +6,7 @@ use super::counters::{IoCounters, OPS};
 use super::settings::GroupSetting;
 use super::stats::in_service;
 use super::{Device, Group};
-use crate::error::LiveError;
+use crate::error::ServeError;
 use hoistway::setting::Tunable;
 use hoistway::stack::{QUEUE_TUNABLES, StageName};
 use hoistway::target::TargetState;
@@ -118,24 +118,24 @@ pub const ROOT_NAME: &str = "root";
 
 impl Device {
     /// What the device does now and for whom.
-    pub fn report(&self) -> Result<DeviceReport, LiveError> {
+    pub fn report(&self) -> Result<DeviceReport, ServeError> {
         self.control(device_report)
     }
 
     /// The group of that name; `root` is everybody who is in no other.
-    pub fn group(&self, name: &str) -> Result<Option<Group>, LiveError> {
+    pub fn group(&self, name: &str) -> Result<Option<Group>, ServeError> {
         let name = name.to_string();
         self.control(move |core| group_named(core, &name).map(Group))
     }
 
     /// The name of a group.
-    pub fn group_name(&self, group: Group) -> Result<String, LiveError> {
+    pub fn group_name(&self, group: Group) -> Result<String, ServeError> {
         self.control(move |core| group_name(core, group.0))
     }
 
     /// Tunables that [`set`](Device::set) takes now, with the stage that reads each: the
     /// scheduler's, the block layer's, the controllers'.
-    pub fn tunables(&self) -> Result<Vec<(StageName, &'static Tunable)>, LiveError> {
+    pub fn tunables(&self) -> Result<Vec<(StageName, &'static Tunable)>, ServeError> {
         self.control(|core| tunables_of(core))
     }
 
@@ -144,21 +144,21 @@ impl Device {
     /// # Errors
     ///
     /// When no installed stage has the file or it refuses the line; nothing changed then.
-    pub fn write_knob(&self, group: Group, file: &str, line: &str) -> Result<(), LiveError> {
+    pub fn write_knob(&self, group: Group, file: &str, line: &str) -> Result<(), ServeError> {
         let (file, line) = (file.to_string(), line.to_string());
         self.control(move |core| {
-            core.try_input(Input::Write { group: group.0, file, line }).map_err(LiveError::Stack)
+            core.try_input(Input::Write { group: group.0, file, line }).map_err(ServeError::Stack)
         })?
     }
 
     /// What reading a cgroup file of a group prints; `None` if no installed stage has it.
-    pub fn read_knob(&self, group: Group, file: &str) -> Result<Option<String>, LiveError> {
+    pub fn read_knob(&self, group: Group, file: &str) -> Result<Option<String>, ServeError> {
         let file = file.to_string();
         self.control(move |core| core.stack.read_knob(group.0, &file))
     }
 
     /// Names of the cgroup files there are now.
-    pub fn knobs(&self) -> Result<Vec<&'static str>, LiveError> {
+    pub fn knobs(&self) -> Result<Vec<&'static str>, ServeError> {
         self.control(|core| core.stack.knobs().map(|k| k.file).collect())
     }
 }

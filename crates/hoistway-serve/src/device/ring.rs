@@ -2,7 +2,7 @@
 
 use super::core::{Core, IoRequest, TenantId};
 use super::reactor::Session;
-use crate::error::LiveError;
+use crate::error::ServeError;
 use crate::system::EventFd;
 use std::fmt;
 use std::io;
@@ -66,8 +66,8 @@ pub(crate) fn ring() -> io::Result<(Sender, Inbox)> {
 }
 
 impl Sender {
-    pub fn send(&self, message: Message) -> Result<(), LiveError> {
-        self.messages.send(message).map_err(|_| LiveError::Closed)?;
+    pub fn send(&self, message: Message) -> Result<(), ServeError> {
+        self.messages.send(message).map_err(|_| ServeError::Closed)?;
         // Either the owner sees the message after it has said that it sleeps, or we see that it does:
         // each side writes its own word before the fence and reads the other's behind it.
         fence(Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! Settings of a device: scheduler, controllers, tunables, groups.
 
 use super::core::Core;
-use crate::error::LiveError;
+use crate::error::ServeError;
 use hoistway::sched::{self, Entry};
 use hoistway::setting::TunableError;
 use hoistway::stack::{StackError, StageName};
@@ -47,9 +47,10 @@ impl DeviceOptions {
         }
     }
 
-    pub(super) fn apply(&self, stack: &mut Stack) -> Result<(), LiveError> {
+    pub(super) fn apply(&self, stack: &mut Stack) -> Result<(), ServeError> {
         for (name, _) in &self.controllers {
-            let entry = ctl::find(name).ok_or_else(|| LiveError::NoSuchController(name.clone()))?;
+            let entry =
+                ctl::find(name).ok_or_else(|| ServeError::NoSuchController(name.clone()))?;
             stack.install(entry);
         }
         let queue = self.queue.iter().map(|s| (StageName::Queue, s));
@@ -151,9 +152,9 @@ pub(crate) struct GroupRecord {
 impl Core {
     /// Adds a group below the root; or gives the one of that name, whose settings then change. Also
     /// returns what has no effect under the scheduler in force, as sentences.
-    pub fn set_group(&mut self, spec: &GroupSpec) -> Result<(GroupId, Vec<String>), LiveError> {
+    pub fn set_group(&mut self, spec: &GroupSpec) -> Result<(GroupId, Vec<String>), ServeError> {
         if spec.name.is_empty() {
-            return Err(LiveError::BadName(spec.name.clone()));
+            return Err(ServeError::BadName(spec.name.clone()));
         }
         let at = match self.groups.iter().position(|g| g.spec.name == spec.name) {
             Some(at) => at,
@@ -180,7 +181,7 @@ impl Core {
         &mut self,
         group: GroupId,
         setting: &GroupSetting,
-    ) -> Result<Option<String>, LiveError> {
+    ) -> Result<Option<String>, ServeError> {
         let GroupSetting { stage, name, value } = setting.clone();
         let entry = self.stack.scheduler_entry();
         if setting.is_latency() && entry.knobs.iter().any(|k| k.file == LATENCY) {
@@ -204,17 +205,18 @@ impl Core {
             )));
         }
         let input = Input::SetGroup { group, stage, name, value: Some(value) };
-        self.try_input(input).map(|()| None).map_err(LiveError::Stack)
+        self.try_input(input).map(|()| None).map_err(ServeError::Stack)
     }
 
     /// Tells the scheduler of a latency target, as a shell would.
-    fn set_target(&mut self, group: GroupId, us: u64) -> Result<(), LiveError> {
+    fn set_target(&mut self, group: GroupId, us: u64) -> Result<(), ServeError> {
         let device = self.stack.env().device.number;
         let line = match us {
             LATENCY_AUTO => format!("{device} target=auto"),
             us => format!("{device} target={us}"),
         };
-        self.try_input(Input::Write { group, file: LATENCY.into(), line }).map_err(LiveError::Stack)
+        self.try_input(Input::Write { group, file: LATENCY.into(), line })
+            .map_err(ServeError::Stack)
     }
 
     fn has_controller(&self, name: &str) -> bool {
@@ -222,12 +224,12 @@ impl Core {
     }
 
     /// Sets a tunable. Refused for the scheduler while another one is on its way: it would be lost.
-    pub fn set(&mut self, stage: StageName, name: &str, value: u64) -> Result<(), LiveError> {
+    pub fn set(&mut self, stage: StageName, name: &str, value: u64) -> Result<(), ServeError> {
         if stage == StageName::Scheduler && self.switching.is_some() {
             let message = "another scheduler is about to take over; set its tunables when it has";
-            return Err(LiveError::Refused(message.into()));
+            return Err(ServeError::Refused(message.into()));
         }
-        self.try_input(Input::Set { stage, name: name.into(), value }).map_err(LiveError::Stack)
+        self.try_input(Input::Set { stage, name: name.into(), value }).map_err(ServeError::Stack)
     }
 
     /// Another scheduler takes over as soon as what is under way is done; meanwhile new I/O waits.
@@ -235,10 +237,10 @@ impl Core {
         &mut self,
         entry: &'static Entry,
         set: &[(String, u64)],
-    ) -> Result<(), LiveError> {
+    ) -> Result<(), ServeError> {
         for (name, value) in set {
             let known = hoistway::setting::check(entry.tunables, entry.name, name, *value);
-            known.map_err(|e: TunableError| LiveError::Stack(StackError::Tunable(e)))?;
+            known.map_err(|e: TunableError| ServeError::Stack(StackError::Tunable(e)))?;
         }
         self.try_input(Input::SwitchScheduler(entry))?;
         self.switching = Some(set.to_vec());

@@ -9,7 +9,7 @@ use super::report::DeviceReport;
 use super::report::{device_report, group_name, waits_for};
 use super::tenants::Tenant;
 use super::watchdog::Stall;
-use crate::error::LiveError;
+use crate::error::ServeError;
 use crate::storage::EmulationFigures;
 use hoistway::stack::Counters;
 use hoistway::{Class, GroupId, IoPrio, Nanos, ProcId};
@@ -94,7 +94,7 @@ pub struct StateFigure {
 
 impl Device {
     /// What it has done so far and for whom.
-    pub fn stats(&self) -> Result<DeviceStats, LiveError> {
+    pub fn stats(&self) -> Result<DeviceStats, ServeError> {
         self.control(device_stats)
     }
 }

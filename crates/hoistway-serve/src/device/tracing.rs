@@ -4,7 +4,7 @@
 use super::Device;
 use super::core::Core;
 use super::report::group_name;
-use crate::error::LiveError;
+use crate::error::ServeError;
 use hoistway::sched::Entry;
 use hoistway::sched::QueueUse;
 use hoistway::trace::{Record, Trace};
@@ -52,7 +52,7 @@ impl Device {
     /// # Errors
     ///
     /// When somebody listens already.
-    pub fn subscribe(&self) -> Result<TraceReader, LiveError> {
+    pub fn subscribe(&self) -> Result<TraceReader, ServeError> {
         let (begin, queues) = self.control(subscribe)??;
         Ok(TraceReader { device: self.clone(), begin, queues, dropped: 0 })
     }
@@ -70,7 +70,7 @@ impl TraceReader {
     }
 
     /// Takes what happened since the last look.
-    pub fn take(&mut self) -> Result<TraceBatch, LiveError> {
+    pub fn take(&mut self) -> Result<TraceBatch, ServeError> {
         let mut heard = self.device.control(take_batch)?;
         let before = std::mem::replace(&mut self.dropped, heard.dropped);
         heard.dropped -= before;
@@ -85,10 +85,10 @@ impl Drop for TraceReader {
     }
 }
 
-pub(super) fn subscribe(core: &mut Core) -> Result<(Instant, Vec<QueueUse>), LiveError> {
+pub(super) fn subscribe(core: &mut Core) -> Result<(Instant, Vec<QueueUse>), ServeError> {
     if core.stack.env().trace.is_on() {
         let message = "somebody listens to this device already; wait until that is over";
-        return Err(LiveError::Refused(message.into()));
+        return Err(ServeError::Refused(message.into()));
     }
     *core.stack.trace_mut() = Trace::keep(RECORDS);
     let mut queues = Vec::new();

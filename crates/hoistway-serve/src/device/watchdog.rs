@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::device::{Client, Device, DeviceOptions, DeviceStats, GroupSpec, Pending};
     use crate::system::Buffer;
-    use crate::{LiveError, Target};
+    use crate::{ServeError, Target};
     use hoistway::stack::StageName;
     use hoistway::{IoPrio, sched};
     use std::sync::Mutex;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_change_says_for_whom_it_waits() -> Result<(), LiveError> {
+    fn a_pending_change_says_for_whom_it_waits() -> Result<(), ServeError> {
         let file = std::env::temp_dir().join(format!("hoistway-waits-{}", std::process::id()));
         // An hour for a read.
         let text = "schema = 1\nname = \"slow\"\nbase = \"fixed-100us\"\n[bucket]\n\
@@ -169,7 +169,7 @@ mod tests {
         let target = Target::emulated(drive);
         let options = DeviceOptions { stop_limit: Nanos::ms(50), ..bfq(&[]) };
         let device = match Device::open(&target, &options) {
-            Err(error @ LiveError::TooFast { .. }) => {
+            Err(error @ ServeError::TooFast { .. }) => {
                 println!("skipped: {error}");
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! What is served: a device, or a part of it, under a name. Every front-end shows the same exports.
 
 use crate::device::{ConnectionInfo, Core, Device, Group, TenantId};
-use crate::error::LiveError;
+use crate::error::ServeError;
 use hoistway::{GroupId, IoPrio, Op};
 
 /// One export: a device, or a part of it, under a name.
@@ -37,7 +37,7 @@ impl Export {
         }
     }
 
-    pub(super) fn view(&self) -> Result<View, LiveError> {
+    pub(super) fn view(&self) -> Result<View, ServeError> {
         let facts = self.device.facts();
         let whole = self.device.size();
         let rest = whole.checked_sub(self.offset);
@@ -57,7 +57,7 @@ impl Export {
                     prio: self.prio,
                 })
             }
-            _ => Err(LiveError::Refused(format!(
+            _ => Err(ServeError::Refused(format!(
                 "export '{}': {} bytes from byte {} on do not fit a device of {} bytes in blocks of {}",
                 self.name,
                 size.unwrap_or(0),

@@ -10,7 +10,7 @@ pub mod ublk;
 pub use export::Export;
 use export::View;
 
-use crate::error::LiveError;
+use crate::error::ServeError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +36,7 @@ pub struct Front {
 }
 
 /// How a front-end shows exports.
-pub type AttachFn = fn(AttachRequest<'_>) -> Result<Vec<Attached>, LiveError>;
+pub type AttachFn = fn(AttachRequest<'_>) -> Result<Vec<Attached>, ServeError>;
 
 /// An option of a front-end.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ pub trait Attachment: fmt::Debug {
     /// # Errors
     ///
     /// What the system says other than that it is busy.
-    fn detach(&self) -> Result<bool, LiveError>;
+    fn detach(&self) -> Result<bool, ServeError>;
 
     /// Who keeps it from being taken away, as phrases, as far as we can see.
     fn users(&self) -> Vec<String>;
@@ -109,7 +109,7 @@ pub trait Attachment: fmt::Debug {
     /// # Errors
     ///
     /// When the system refuses, or not all that was written could be made durable.
-    fn sever(&self) -> Result<(), LiveError>;
+    fn sever(&self) -> Result<(), ServeError>;
 }
 
 /// Number of a client, unique in the process.

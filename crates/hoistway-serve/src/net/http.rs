@@ -8,7 +8,7 @@ use super::server::{
     Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
 };
 use super::socket_file::SocketFile;
-use crate::error::LiveError;
+use crate::error::ServeError;
 use hoistway::Nanos;
 use std::os::fd::OwnedFd;
 
@@ -56,7 +56,7 @@ impl HttpServer {
         listen: &Listen,
         allow_plain_tcp: bool,
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
-    ) -> Result<HttpServer, LiveError> {
+    ) -> Result<HttpServer, ServeError> {
         HttpServer::start_with(listen, allow_plain_tcp, TIME, page)
     }
 
@@ -65,7 +65,7 @@ impl HttpServer {
         allow_plain_tcp: bool,
         time: Nanos,
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
-    ) -> Result<HttpServer, LiveError> {
+    ) -> Result<HttpServer, ServeError> {
         let Bound { socket, address, file } = bind(listen, allow_plain_tcp)?;
         let unix = matches!(address, Listen::Unix(_));
         let listeners = vec![ListeningSocket { socket, unix }];
@@ -88,10 +88,10 @@ impl Drop for HttpServer {
     }
 }
 
-fn bind(listen: &Listen, allow_plain_tcp: bool) -> Result<Bound, LiveError> {
+fn bind(listen: &Listen, allow_plain_tcp: bool) -> Result<Bound, ServeError> {
     if matches!(listen, Listen::Passed(_)) {
         let message = "sockets that are passed on are for NBD; pages need an address";
-        return Err(LiveError::Refused(message.into()));
+        return Err(ServeError::Refused(message.into()));
     }
     let why = "whoever asks there is answered: choose 127.0.0.1 or a Unix socket, or allow it \
                explicitly";
@@ -268,7 +268,7 @@ mod tests {
     fn what_others_can_reach_is_refused_unless_allowed() {
         let open = Listen::Tcp("0.0.0.0:0".parse().unwrap());
         let refused = HttpServer::start(&open, false, |_| Err(NoPage::NotFound));
-        assert!(matches!(refused, Err(LiveError::Refused(_))));
+        assert!(matches!(refused, Err(ServeError::Refused(_))));
         assert!(HttpServer::start(&open, true, |_| Err(NoPage::NotFound)).is_ok());
         let path = std::env::temp_dir().join(format!("hoistway-http-{}.sock", std::process::id()));
         let server =

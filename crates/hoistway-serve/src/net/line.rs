@@ -11,7 +11,7 @@ use super::server::{
     Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
 };
 use super::socket_file::SocketFile;
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::system::EventFd;
 use crate::system::{Clock, until};
 use hoistway::{Instant, Nanos};
@@ -132,7 +132,7 @@ impl LineServer {
         path: &Path,
         full: &str,
         answer: impl Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static,
-    ) -> Result<LineServer, LiveError> {
+    ) -> Result<LineServer, ServeError> {
         let what = || format!("control socket {}", path.display());
         let socket = socket_with(
             AddressFamily::UNIX,
@@ -352,7 +352,7 @@ mod tests {
     /// Clients whose answers wait for each other.
     static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-    fn echo(path: &Path) -> Result<LineServer, LiveError> {
+    fn echo(path: &Path) -> Result<LineServer, ServeError> {
         LineServer::start(path, "full", |line| match line {
             Ok("wait") => {
                 let waiting = || WAITING.load(Ordering::SeqCst);
@@ -473,11 +473,11 @@ mod tests {
         let path = place("stale");
         drop(UnixListener::bind(&path).unwrap());
         let first = echo(&path).unwrap();
-        assert!(matches!(echo(&path), Err(LiveError::Os { .. })));
+        assert!(matches!(echo(&path), Err(ServeError::Os { .. })));
         assert_eq!(ask(&path, b"x\n"), "<x>\n", "the first server is unharmed");
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "a file").unwrap();
-        assert!(matches!(echo(&path), Err(LiveError::Refused(_))));
+        assert!(matches!(echo(&path), Err(ServeError::Refused(_))));
         drop(first);
         assert!(path.exists(), "somebody else's file is not removed");
         std::fs::remove_file(&path).unwrap();

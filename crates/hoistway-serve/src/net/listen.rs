@@ -2,7 +2,7 @@
 
 use super::passed::{Passed, PassedAddress};
 use super::socket_file::{SocketFile, busy};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use hoistway::Nanos;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -28,7 +28,7 @@ impl Listen {
     /// # Errors
     ///
     /// When the address cannot be listened on, or other machines could reach it although it must not.
-    pub(crate) fn bind(&self, local: Option<&str>) -> Result<Bound, LiveError> {
+    pub(crate) fn bind(&self, local: Option<&str>) -> Result<Bound, ServeError> {
         match self {
             Listen::Tcp(address) => {
                 check_reach(address, local)?;
@@ -68,9 +68,9 @@ pub(crate) struct Bound {
     pub file: Option<SocketFile>,
 }
 
-fn check_reach(address: &SocketAddr, local: Option<&str>) -> Result<(), LiveError> {
+fn check_reach(address: &SocketAddr, local: Option<&str>) -> Result<(), ServeError> {
     match local {
-        Some(why) if !address.ip().is_loopback() => Err(LiveError::Refused(format!(
+        Some(why) if !address.ip().is_loopback() => Err(ServeError::Refused(format!(
             "{address} is reachable from other machines, and {why}"
         ))),
         _ => Ok(()),

@@ -4,7 +4,7 @@
 //! The protocol is that of `sd_listen_fds(3)`: LISTEN_FDS descriptors from 3 on, for the process LISTEN_PID,
 //! with names in LISTEN_FDNAMES.
 
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
@@ -41,7 +41,7 @@ const MOST: u32 = 1024;
 /// # Errors
 ///
 /// When LISTEN_FDS is no number, or a descriptor is not a listening stream socket.
-pub fn passed() -> Result<Vec<Passed>, LiveError> {
+pub fn passed() -> Result<Vec<Passed>, ServeError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let variable = |name: &str| std::env::var(name).ok();
     let own = std::process::id().to_string();
@@ -50,7 +50,7 @@ pub fn passed() -> Result<Vec<Passed>, LiveError> {
     }
     let count = variable("LISTEN_FDS").unwrap_or_default();
     let count: u32 = count.parse().ok().filter(|n| *n <= MOST).ok_or_else(|| {
-        LiveError::Refused(format!("LISTEN_FDS='{count}' is not a number of descriptors"))
+        ServeError::Refused(format!("LISTEN_FDS='{count}' is not a number of descriptors"))
     })?;
     let names = variable("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':').filter(|n| !n.is_empty());
@@ -66,11 +66,11 @@ pub fn passed() -> Result<Vec<Passed>, LiveError> {
     sockets.collect()
 }
 
-fn check(socket: &OwnedFd, what: &str) -> Result<(), LiveError> {
+fn check(socket: &OwnedFd, what: &str) -> Result<(), ServeError> {
     // A descriptor that is not open, or no socket, is an error of the first call.
     let kind = socket_type(socket).map_err(os(what))?;
     if kind != SocketType::STREAM || !socket_acceptconn(socket).map_err(os(what))? {
-        return Err(LiveError::Refused(format!(
+        return Err(ServeError::Refused(format!(
             "{what}: not a listening stream socket (in a .socket unit: ListenStream=, and \
              Accept=no)"
         )));
@@ -88,14 +88,14 @@ pub(crate) enum PassedAddress {
 }
 
 impl Passed {
-    pub(crate) fn socket(&self) -> Result<OwnedFd, LiveError> {
+    pub(crate) fn socket(&self) -> Result<OwnedFd, ServeError> {
         self.socket.try_clone().map_err(os(format!("socket '{}'", self.name)))
     }
 
-    pub(crate) fn place(&self) -> Result<PassedAddress, LiveError> {
+    pub(crate) fn place(&self) -> Result<PassedAddress, ServeError> {
         let address = getsockname(&self.socket).map_err(os(format!("socket '{}'", self.name)))?;
         if address.address_family() != AddressFamily::UNIX {
-            let refused = |_| LiveError::Refused(format!("socket '{}': of no use", self.name));
+            let refused = |_| ServeError::Refused(format!("socket '{}': of no use", self.name));
             return SocketAddr::try_from(address).map(PassedAddress::Tcp).map_err(refused);
         }
         let address = SocketAddrUnix::try_from(address).ok();

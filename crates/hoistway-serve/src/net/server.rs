@@ -7,7 +7,7 @@
 //! sends a byte now and then ("slow loris") has no more time than one that sends none.
 
 use super::listen::{Full, PAUSE, accept};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::system::EventFd;
 use crate::system::{Clock, until};
 use hoistway::{Instant, Nanos};
@@ -145,7 +145,7 @@ impl Acceptor {
         protocol: P,
         listeners: Vec<ListeningSocket>,
         limits: Limits,
-    ) -> Result<Acceptor, LiveError> {
+    ) -> Result<Acceptor, ServeError> {
         let wakeup = Arc::new(EventFd::new().map_err(os("eventfd"))?);
         let work =
             Loop::new(protocol, listeners, limits, Arc::clone(&wakeup)).map_err(os("epoll"))?;

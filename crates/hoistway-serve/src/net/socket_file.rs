@@ -1,6 +1,6 @@
 //! Socket files: made where nothing stands, or where a server has ended; removed only if they are those that were made.
 
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use hoistway_files::{Identity, Place, PlaceError};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -24,7 +24,7 @@ impl SocketFile {
         path: &Path,
         what: &str,
         bind: impl FnOnce(&Path) -> io::Result<T>,
-    ) -> Result<(T, SocketFile), LiveError> {
+    ) -> Result<(T, SocketFile), ServeError> {
         let place = Place::of(path).map_err(|e| named(what, e))?;
         // Whoever can change the folder could lead a path elsewhere.
         let through = match place.dir().is_shared()? && rustix::process::geteuid().is_root() {
@@ -76,14 +76,14 @@ fn descriptor(place: &Place) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{fd}")).join(name.file_name().unwrap_or_default())
 }
 
-fn named(what: &str, error: PlaceError) -> LiveError {
+fn named(what: &str, error: PlaceError) -> ServeError {
     match error {
         PlaceError::Io { path, error } => os(format!("{what} {}", path.display()))(error),
-        error => LiveError::Refused(format!("{what} {error}")),
+        error => ServeError::Refused(format!("{what} {error}")),
     }
 }
 
-fn gone(place: &Place) -> LiveError {
+fn gone(place: &Place) -> ServeError {
     os(place.path().display().to_string())(io::Error::from(io::ErrorKind::NotFound))
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use std::fs;
     use std::os::unix::net::UnixListener;
 
-    fn bind(path: &Path) -> Result<(UnixListener, SocketFile), LiveError> {
+    fn bind(path: &Path) -> Result<(UnixListener, SocketFile), ServeError> {
         SocketFile::bind(path, "listen on", |path| UnixListener::bind(path))
     }
 
@@ -115,7 +115,7 @@ mod tests {
         drop(bind(&path).unwrap());
         assert!(path.exists(), "as of a killed server");
         let (alive, file) = bind(&path).unwrap();
-        assert!(matches!(bind(&path), Err(LiveError::Os { .. })), "somebody listens");
+        assert!(matches!(bind(&path), Err(ServeError::Os { .. })), "somebody listens");
         assert!(UnixStream::connect(&path).is_ok());
         // Another server took the place.
         fs::remove_file(&path).unwrap();
@@ -129,7 +129,7 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         for (path, is) in [(&target, "a file"), (&link, "a link"), (&dir, "a folder")] {
             let error = bind(path).unwrap_err();
-            assert!(matches!(error, LiveError::Refused(_)), "{error}");
+            assert!(matches!(error, ServeError::Refused(_)), "{error}");
             let told = format!("listen on {}: is {is} that hoistway did not write", path.display());
             assert!(error.to_string().starts_with(&told), "{error}");
         }

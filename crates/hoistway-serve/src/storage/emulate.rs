@@ -8,7 +8,7 @@ use super::{
     Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetError, TargetKey,
     TargetKind, holes, image,
 };
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::system::Part;
 use crate::system::{Clock, timespec};
 use hoistway::{Instant, Nanos, Op, Sectors};
@@ -115,13 +115,13 @@ struct Pending {
     issued: Instant,
 }
 
-pub(super) fn open(emulation: &Emulation) -> Result<Opened, LiveError> {
+pub(super) fn open(emulation: &Emulation) -> Result<Opened, ServeError> {
     check_speed(&emulation.drive)?;
     open_checked(emulation)
 }
 
 /// Opens a drive that has passed [`check_speed`].
-pub fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
+pub fn open_checked(emulation: &Emulation) -> Result<Opened, ServeError> {
     let drive = &emulation.drive;
     let whole = drive.identity.capacity_bytes;
     let size = emulation.size.unwrap_or(whole);
@@ -264,9 +264,9 @@ impl Store {
 }
 
 /// Refuses a drive that serves random reads faster, or more precisely, than this machine can act it out.
-pub fn check_speed(drive: &DriveFile) -> Result<(), LiveError> {
+pub fn check_speed(drive: &DriveFile) -> Result<(), ServeError> {
     let refuse = |drive_figure: String, machine_figure: String| {
-        Err(LiveError::TooFast { drive: drive.id.clone(), drive_figure, machine_figure })
+        Err(ServeError::TooFast { drive: drive.id.clone(), drive_figure, machine_figure })
     };
     let carried = requests_per_second(drive);
     let served = drive.iocost.rrandiops;

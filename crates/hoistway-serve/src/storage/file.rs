@@ -7,7 +7,7 @@ use super::{
     Backend, Facts, Opened, Target, TargetError, TargetKey, TargetKind, threads::Threads,
     uring::Uring,
 };
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use hoistway::{Device, Sectors};
 use hoistway_files::{Place, PlaceError};
 use rustix::fs::{
@@ -78,7 +78,7 @@ pub(super) const DEPTH: u32 = 128;
 /// # Errors
 ///
 /// When it cannot be had, is in use, or has no size.
-pub fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
+pub fn open(path: &Path, options: &FileOptions) -> Result<Opened, ServeError> {
     let file = open_file(path, options)?;
     let shape = Shape::of(&file, path, options)?;
     let (backend, reach, warning) = backend(file, options.way, shape.block_device)?;
@@ -109,7 +109,7 @@ pub fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
     Ok(Opened { backend, device, facts })
 }
 
-fn open_file(path: &Path, options: &FileOptions) -> Result<File, LiveError> {
+fn open_file(path: &Path, options: &FileOptions) -> Result<File, ServeError> {
     let how = match (options.direct, options.read_only) {
         (true, true) => " (direct, read-only)",
         (true, false) => " (direct)",
@@ -133,8 +133,8 @@ fn open_file(path: &Path, options: &FileOptions) -> Result<File, LiveError> {
 pub(super) type Built = (Box<dyn Backend>, &'static str, Option<String>);
 
 /// The backend of an open file, how it is reached, and a warning if that is the slower way.
-pub(super) fn backend(file: File, way: Way, block_device: bool) -> Result<Built, LiveError> {
-    let threads = |file| -> Result<Box<dyn Backend>, LiveError> {
+pub(super) fn backend(file: File, way: Way, block_device: bool) -> Result<Built, ServeError> {
+    let threads = |file| -> Result<Box<dyn Backend>, ServeError> {
         Ok(Box::new(Threads::new(file, block_device).map_err(os("thread pool"))?))
     };
     if way == Way::Threads {
@@ -165,14 +165,14 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(file: &File, path: &Path, options: &FileOptions) -> Result<Shape, LiveError> {
+    fn of(file: &File, path: &Path, options: &FileOptions) -> Result<Shape, ServeError> {
         let name = || path.display().to_string();
         let mask = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
         let stat = statx(file, "", AtFlags::EMPTY_PATH, mask).map_err(os(name()))?;
         let block_device = match FileType::from_raw_mode(stat.stx_mode.into()) {
             FileType::RegularFile => false,
             FileType::BlockDevice => true,
-            _ => return Err(LiveError::NotADisk(path.into())),
+            _ => return Err(ServeError::NotADisk(path.into())),
         };
         let mut block = 512;
         if block_device {
@@ -183,7 +183,7 @@ impl Shape {
         let bytes = seek(file, SeekFrom::End(0)).map_err(os(name()))?;
         let size = bytes / u64::from(block) * u64::from(block);
         if size == 0 {
-            return Err(LiveError::NotADisk(path.into()));
+            return Err(ServeError::NotADisk(path.into()));
         }
         let warning = (size != bytes).then(|| {
             let rest = bytes - size;

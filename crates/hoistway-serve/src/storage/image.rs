@@ -1,6 +1,6 @@
 //! The file that holds an emulated drive's data.
 
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use hoistway_files::Place;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// When it cannot be had, is no file, has another size, or another server holds it.
-pub fn open(path: &Path, size: u64) -> Result<File, LiveError> {
+pub fn open(path: &Path, size: u64) -> Result<File, ServeError> {
     let place = Place::of(path)?;
     if place.what()?.is_some() {
         let file = place.open_writable()?;
@@ -27,9 +27,9 @@ pub fn open(path: &Path, size: u64) -> Result<File, LiveError> {
     })
 }
 
-fn prepare(file: &File, path: &Path, size: u64) -> Result<(), LiveError> {
+fn prepare(file: &File, path: &Path, size: u64) -> Result<(), ServeError> {
     let name = || path.display().to_string();
-    let refused = |why: String| Err(LiveError::Refused(format!("{}: {why}", name())));
+    let refused = |why: String| Err(ServeError::Refused(format!("{}: {why}", name())));
     let before = file.metadata().map_err(os(name()))?;
     if before.len() > size {
         return refused(format!(

@@ -2,7 +2,7 @@
 
 use super::ram::{device, facts};
 use super::{Backend, Command, Done, Extent, ExtentsAnswer, Opened, Target, TargetKind};
-use crate::error::LiveError;
+use crate::error::ServeError;
 use crate::system::Part;
 use hoistway::{Instant, Op};
 
@@ -20,7 +20,7 @@ struct Null {
     done: Vec<Done>,
 }
 
-pub(super) fn open(size: u64) -> Result<Opened, LiveError> {
+pub(super) fn open(size: u64) -> Result<Opened, ServeError> {
     let backend = Box::new(Null { done: Vec::with_capacity(256) });
     Ok(Opened { backend, device: device(size), facts: facts(size, "nothing (reads as zeroes)") })
 }

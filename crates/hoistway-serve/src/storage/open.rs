@@ -4,7 +4,7 @@
 //! its line to [`TARGETS`]: `hoistway serve`, its help and `hoistway list targets` follow the table.
 
 use super::{Emulation, FileOptions, Opened, TARGETS, cow, emulate, file, null, ram};
-use crate::error::LiveError;
+use crate::error::ServeError;
 use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -175,7 +175,7 @@ fn listed(names: &[&str]) -> String {
 
 /// A target that opens itself.
 pub(crate) trait OpenTarget: fmt::Debug + Send + Sync {
-    fn open(&self) -> Result<Opened, LiveError>;
+    fn open(&self) -> Result<Opened, ServeError>;
 }
 
 /// A target of a kind that has no variant of its own in [`Target`].
@@ -229,7 +229,7 @@ impl Target {
         Target::Emulated(Box::new(Emulation::new(drive)))
     }
 
-    pub(crate) fn open(&self) -> Result<Opened, LiveError> {
+    pub(crate) fn open(&self) -> Result<Opened, ServeError> {
         match self {
             Target::Ram { size } => ram::open(check_size(*size)?),
             Target::Null { size } => null::open(check_size(*size)?),
@@ -290,7 +290,7 @@ mod tests {
     struct Registered;
 
     impl OpenTarget for Registered {
-        fn open(&self) -> Result<Opened, LiveError> {
+        fn open(&self) -> Result<Opened, ServeError> {
             Target::Null { size: 1 << 20 }.open()
         }
     }

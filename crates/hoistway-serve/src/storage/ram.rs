@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetKind};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::system::Part;
 use hoistway::{Device, Instant, Sectors};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ const BATCH: usize = 32;
 /// Commands under way at once; a turn rarely has more.
 const DEPTH: u32 = 256;
 
-pub(super) fn open(size: u64) -> Result<Opened, LiveError> {
+pub(super) fn open(size: u64) -> Result<Opened, ServeError> {
     let memory = Memory::new(size).map_err(os(format!("ram of {size} bytes")))?;
     let room = DEPTH as usize;
     let (waiting, parts) = (VecDeque::with_capacity(room), VecDeque::with_capacity(2 * room));

@@ -6,7 +6,6 @@ mod eventfd;
 mod slab;
 pub mod thread;
 
-pub use crate::error::os;
 pub use buffer::{ALIGN, Buffer, Part, Pool, advance};
 #[cfg(feature = "fuse")]
 pub use clock::wall_clock;

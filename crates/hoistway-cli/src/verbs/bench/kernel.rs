@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let target = target(path)?;
-    let failed = |e: hoistway_serve::LiveError| refused(WorldError::from(e));
+    let failed = |e: hoistway_machine::MachineError| refused(WorldError::from(e));
     let place = resolve(&target).map_err(failed)?;
     usable(&place)?;
     let watch = Watch::begin(&place);

@@ -3,8 +3,8 @@
 use super::{Calibrate, Session, check_places, usage, wanted};
 use crate::failure::Failure;
 use hoistway::quantity;
+use hoistway_machine::MachineError;
 use hoistway_machine::calibrate::{Allowed, look, open};
-use hoistway_serve::LiveError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,13 +75,15 @@ pub fn of_device(options: &Calibrate, target: &Path) -> Result<(), Failure> {
 const SCRATCH_LEAST: u64 = 64 << 20;
 
 /// What the machine lacks is its environment's matter; what contradicts itself is the caller's.
-fn environment(e: LiveError) -> Failure {
+fn environment(e: MachineError) -> Failure {
     match e {
-        LiveError::Refused(what) => Failure::Usage(what),
-        LiveError::Os { ref error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
+        MachineError::Refused(what) => Failure::Usage(what),
+        MachineError::Os { ref error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
             Failure::Usage(e.to_string())
         }
-        LiveError::Os { ref error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        MachineError::Os { ref error, .. }
+            if error.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
             let remedy = "run it as root; in a container the device has to be allowed, too";
             Failure::Environment(format!("{e}; {remedy}"))
         }

@@ -134,7 +134,7 @@ fn users(attached: &dyn Attachment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoistway_serve::LiveError;
+    use hoistway_serve::ServeError;
     use std::cell::{Cell, RefCell};
     use std::path::PathBuf;
 
@@ -157,9 +157,9 @@ mod tests {
             self.name.into()
         }
 
-        fn detach(&self) -> Result<bool, LiveError> {
+        fn detach(&self) -> Result<bool, ServeError> {
             let Some(busy) = self.busy.get() else {
-                return Err(LiveError::Refused("no".into()));
+                return Err(ServeError::Refused("no".into()));
             };
             self.busy.set(Some(busy.saturating_sub(1)));
             self.tell(if busy == 0 { "detached" } else { "busy" });
@@ -170,7 +170,7 @@ mod tests {
             Vec::new()
         }
 
-        fn sever(&self) -> Result<(), LiveError> {
+        fn sever(&self) -> Result<(), ServeError> {
             self.tell("severed");
             Ok(())
         }

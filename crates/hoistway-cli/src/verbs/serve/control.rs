@@ -12,7 +12,7 @@ use hoistway_serve::device::{
 };
 use hoistway_serve::front::Export;
 use hoistway_serve::net::line::{Answer, BadLine, LINE_MAX, LineServer};
-use hoistway_serve::{Device, Group, GroupSpec, LiveError};
+use hoistway_serve::{Device, Group, GroupSpec, ServeError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -118,7 +118,7 @@ pub struct ControlService {
 }
 
 /// Opens the control socket.
-pub fn open(path: &Path, control_service: ControlService) -> Result<LineServer, LiveError> {
+pub fn open(path: &Path, control_service: ControlService) -> Result<LineServer, ServeError> {
     let full = json!({ "ok": false, "error": "too many connections; try again" }).to_string();
     LineServer::start(path, &full, move |line| control_service.answer(line))
 }
@@ -129,7 +129,7 @@ impl ControlService {
         exports: &[Export],
         devices: &[Device],
         of: &[usize],
-    ) -> Result<ControlService, LiveError> {
+    ) -> Result<ControlService, ServeError> {
         let exports: Vec<_> = exports.iter().cloned().zip(of.iter().copied()).collect();
         let groups: Result<Vec<_>, _> =
             exports.iter().map(|(e, _)| e.device.group_name(e.group)).collect();
@@ -186,7 +186,7 @@ impl ControlService {
     }
 
     /// Prometheus' text.
-    pub fn metrics(&self) -> Result<String, LiveError> {
+    pub fn metrics(&self) -> Result<String, ServeError> {
         let mut snapshots = Vec::new();
         for (at, device) in self.devices.iter().enumerate() {
             let exports: Vec<_> = (self.exports.iter().zip(&self.groups))
@@ -463,7 +463,7 @@ fn client_json(client: &ClientReport) -> Value {
     })
 }
 
-fn text(error: LiveError) -> String {
+fn text(error: ServeError) -> String {
     error.to_string()
 }
 

@@ -27,7 +27,7 @@ use hoistway_serve::front::nbd::{ClientRule, Server, ServerOptions};
 use hoistway_serve::net::Listen;
 use hoistway_serve::net::http::{HttpServer, NoPage, Page};
 use hoistway_serve::storage::EmulationFigures;
-use hoistway_serve::{Device, DeviceOptions, Group, GroupSpec, LiveError};
+use hoistway_serve::{Device, DeviceOptions, Group, GroupSpec, ServeError};
 use keeping_up::LatenessMonitor;
 use limits::Groups;
 use service::PidFile;
@@ -442,12 +442,12 @@ fn wait(
     }
 }
 
-fn failure(error: LiveError) -> Failure {
+fn failure(error: ServeError) -> Failure {
     match error {
-        LiveError::Os { .. } | LiveError::TooFast { .. } | LiveError::NotADisk(_) => {
+        ServeError::Os { .. } | ServeError::TooFast { .. } | ServeError::NotADisk(_) => {
             Failure::Environment(error.to_string())
         }
-        LiveError::Closed | LiveError::NotFlushed { .. } => Failure::Failed(error.to_string()),
+        ServeError::Closed | ServeError::NotFlushed { .. } => Failure::Failed(error.to_string()),
         _ => Failure::Usage(error.to_string()),
     }
 }

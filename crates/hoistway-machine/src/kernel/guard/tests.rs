@@ -436,7 +436,7 @@ fn a_panic_and_an_error_put_back_what_was_changed() {
     });
     assert!(panicked.is_err());
     assert_eq!(device.all(), before);
-    let failed = || -> Result<(), LiveError> {
+    let failed = || -> Result<(), MachineError> {
         let mut guard = device.guard();
         device.change_everything(&mut guard);
         guard.write(&device.queue().attribute_file("scheduler"), "no-such-scheduler")?;

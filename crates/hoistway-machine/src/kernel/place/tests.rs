@@ -1,6 +1,7 @@
 //! Machines made of files, one per kind of stack.
 
 use super::*;
+use hoistway_serve::ServeError;
 use std::os::unix::fs::symlink;
 
 /// A tree with `/sys` and `/proc`.
@@ -60,11 +61,11 @@ impl Machine {
         fs::create_dir_all(self.root.join(point.trim_start_matches('/'))).unwrap();
     }
 
-    fn dir(&self, path: &str) -> Result<Place, LiveError> {
+    fn dir(&self, path: &str) -> Result<Place, MachineError> {
         resolve_in(&System::below(&self.root), &PlaceTarget::Dir(path.into()))
     }
 
-    fn at(&self, device: &str) -> Result<Place, LiveError> {
+    fn at(&self, device: &str) -> Result<Place, MachineError> {
         resolve_in(&System::below(&self.root), &PlaceTarget::Device(device.into()))
     }
 }
@@ -237,13 +238,13 @@ fn where_nothing_schedules_it_says_why_and_what_to_do() {
     {
         machine.mount("0:60", point, kind, "x", "rw");
         let error = machine.dir(point).unwrap_err();
-        let LiveError::Lack(lack) = &error else { panic!("{error}") };
+        let MachineError::Lack(lack) = &error else { panic!("{error}") };
         assert!(lack.why.starts_with("nothing schedules here: "), "{lack}");
         assert!(!lack.remedy.is_empty());
     }
     let error = machine.at("/dev/zram0").unwrap_err().to_string();
     assert!(error.contains("zram0 takes I/O as it comes, without tags"), "{error}");
-    assert!(matches!(machine.at("/dev/none"), Err(LiveError::NotADisk(_))));
+    assert!(matches!(machine.at("/dev/none"), Err(MachineError::Serve(ServeError::NotADisk(_)))));
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn this_machine_is_resolved() {
             assert!(queue.diskstats().unwrap().read_bytes > 0);
             assert!(place.describe().contains(&queue.name), "{}", place.describe());
         }
-        Err(LiveError::Lack(lack)) => assert!(lack.why.contains("nothing schedules here")),
+        Err(MachineError::Lack(lack)) => assert!(lack.why.contains("nothing schedules here")),
         Err(error) => panic!("{error}"),
     }
 }

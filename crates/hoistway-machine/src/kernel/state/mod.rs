@@ -25,7 +25,7 @@ pub(super) use store::folders;
 use super::Lack;
 use super::System;
 use super::guard::put_back;
-use crate::LiveError;
+use crate::MachineError;
 use crate::os;
 #[cfg(feature = "fuse")]
 use hoistway_files::Dir;
@@ -55,20 +55,20 @@ impl StateFile {
         system: &System,
         folders: &[PathBuf],
         what: &str,
-    ) -> Result<StateFile, LiveError> {
+    ) -> Result<StateFile, MachineError> {
         let mut refused = None;
         for folder in folders {
             match StateFile::create_in(system, folder, what) {
                 Ok(file) => return Ok(file),
                 // A folder that cannot be written; one that others can write has to be seen to.
-                Err(error @ LiveError::Os { .. }) => refused = refused.or(Some(error)),
+                Err(error @ MachineError::Os { .. }) => refused = refused.or(Some(error)),
                 Err(error) => return Err(error),
             }
         }
         Err(refused.expect("there is a folder"))
     }
 
-    fn create_in(system: &System, folder: &Path, what: &str) -> Result<StateFile, LiveError> {
+    fn create_in(system: &System, folder: &Path, what: &str) -> Result<StateFile, MachineError> {
         let dir = store::make(folder)?;
         let pid = std::process::id();
         let (place, part) = loop {
@@ -97,13 +97,13 @@ impl StateFile {
     }
 
     /// Remembers a change that is about to be made, or has been.
-    pub fn add(&mut self, change: &Change) -> Result<(), LiveError> {
+    pub fn add(&mut self, change: &Change) -> Result<(), MachineError> {
         let what = || format!("{}: {}", self.place.path().display(), change.describe());
         let line = change.encode() + "\n";
         self.bytes += line.len() as u64;
         if self.bytes > LIMIT.bytes / 2 {
             // The other half is for marks.
-            return Err(LiveError::Refused(format!("{}: the state file is full", what())));
+            return Err(MachineError::Refused(format!("{}: the state file is full", what())));
         }
         self.file.write_all(line.as_bytes()).map_err(os(what()))?;
         if change.lasts() {
@@ -172,7 +172,7 @@ pub struct Repair {
 /// # Errors
 ///
 /// There is no telling where the files are.
-pub fn repair(dry_run: bool) -> Result<Repair, LiveError> {
+pub fn repair(dry_run: bool) -> Result<Repair, MachineError> {
     let mut all = Repair::default();
     for folder in folders()? {
         let Repair { runs, refused } = repair_in(&System::real(), &folder, dry_run);
@@ -301,15 +301,15 @@ pub(super) fn supersede(changes: &mut Vec<Change>, change: Change) {
 
 /// A folder of what is obeyed later, which is made if it is missing: nobody else can change it.
 #[cfg(feature = "fuse")]
-pub(crate) fn make_state(folder: &Path) -> Result<Dir, LiveError> {
+pub(crate) fn make_state(folder: &Path) -> Result<Dir, MachineError> {
     store::make(folder)
 }
 
 /// The same; `None` if there is none.
 #[cfg(feature = "fuse")]
-pub(crate) fn open_state(folder: &Path) -> Result<Option<Dir>, LiveError> {
+pub(crate) fn open_state(folder: &Path) -> Result<Option<Dir>, MachineError> {
     store::open(folder).map_err(|refused| {
-        LiveError::Lack(Lack::new(refused.path.display().to_string(), refused.why, ""))
+        MachineError::Lack(Lack::new(refused.path.display().to_string(), refused.why, ""))
     })
 }
 

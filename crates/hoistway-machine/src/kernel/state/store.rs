@@ -7,7 +7,7 @@
 use super::super::guard::start_of;
 use super::super::{Lack, System};
 use super::read::Read;
-use crate::LiveError;
+use crate::MachineError;
 use hoistway_files::{Dir, Identity, Limit, Place, PlaceError, input};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -30,7 +30,7 @@ pub struct Refused {
 }
 
 /// Where state files are, the one to be tried first for new ones first: a folder that survives a reboot.
-pub(in super::super) fn folders() -> Result<Vec<PathBuf>, LiveError> {
+pub(in super::super) fn folders() -> Result<Vec<PathBuf>, MachineError> {
     if let Some(folder) = std::env::var_os("HOISTWAY_STATE_DIR") {
         return Ok(vec![folder.into()]);
     }
@@ -42,7 +42,7 @@ pub(in super::super) fn folders() -> Result<Vec<PathBuf>, LiveError> {
     let home = || named("HOME").or_else(home_of_user).map(|home| home.join(".local/state"));
     match named("XDG_STATE_HOME").or_else(home) {
         Some(state) => Ok(vec![state.join("hoistway")]),
-        None => Err(LiveError::Lack(Lack::new(
+        None => Err(MachineError::Lack(Lack::new(
             "a folder for what is to be put back",
             "neither HOME nor XDG_STATE_HOME names an absolute path, and /etc/passwd has no home of this user",
             "set XDG_STATE_HOME to a folder that only this user can write",
@@ -66,10 +66,10 @@ fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
 }
 
 /// A folder of state files, which is made if it is missing.
-pub(super) fn make(folder: &Path) -> Result<Dir, LiveError> {
+pub(super) fn make(folder: &Path) -> Result<Dir, MachineError> {
     Dir::make_own(folder).map_err(|error| match unsafe_folder(folder, &error) {
         Some(Refused { path, why, .. }) => {
-            LiveError::Lack(Lack::new(path.display().to_string(), why, ""))
+            MachineError::Lack(Lack::new(path.display().to_string(), why, ""))
         }
         None => error.into(),
     })

@@ -19,6 +19,7 @@ mod queue;
 pub(super) mod wire;
 
 use super::files::Ground;
+use crate::{MachineError, os};
 use board::{Board, State};
 use charge::Charge;
 use descriptors::Descriptors;
@@ -45,15 +46,16 @@ pub(crate) const MAX_REQUEST: Sectors = Sectors(2560);
 /// # Errors
 ///
 /// What is wrong with the arguments: somebody else has called it. Once the board is open, errors are told there.
-pub fn work(args: &[String]) -> Result<(), String> {
-    let [order, numbers @ ..] = args else { return Err(NOT_FOR_PEOPLE.into()) };
+pub fn work(args: &[String]) -> Result<(), MachineError> {
+    let refused = |why: String| MachineError::Refused(why);
+    let [order, numbers @ ..] = args else { return Err(refused(NOT_FOR_PEOPLE.into())) };
     let numbers: Result<Vec<usize>, _> = numbers.iter().map(|n| n.parse::<usize>()).collect();
-    let numbers = numbers.map_err(|_| NOT_FOR_PEOPLE)?;
+    let numbers = numbers.map_err(|_| refused(NOT_FOR_PEOPLE.into()))?;
     die_with_parent();
-    let text = std::fs::read_to_string(order).map_err(|e| format!("{order}: {e}"))?;
-    let order: Order = decode(&text).map_err(|e| e.to_string())?;
-    let board = Board::open(&order.board, order.job.procs.len())
-        .map_err(|e| format!("{}: {e}", order.board))?;
+    let text = std::fs::read_to_string(order).map_err(os(order.as_str()))?;
+    let order: Order = decode(&text).map_err(|e| refused(e.to_string()))?;
+    let board =
+        Board::open(&order.board, order.job.procs.len()).map_err(os(order.board.as_str()))?;
     let board = Arc::new(board);
     let complain = |why: &str| numbers.iter().for_each(|&p| board.complain(p, why));
     match catch_unwind(AssertUnwindSafe(|| carry_out(&order, &numbers, &board))) {

@@ -239,10 +239,36 @@ fn place(text: &str) -> Result<Option<String>, String> {
     if text == ROOT { Ok(None) } else { group(text).map(Some) }
 }
 
-impl FromStr for Scenario {
-    type Err = String;
+/// Why a text is no scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScenarioError {
+    /// One of its lines is wrong.
+    Line {
+        /// Its number, from 1.
+        number: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Its lines do not go together; how.
+    Whole(String),
+}
 
-    fn from_str(text: &str) -> Result<Scenario, String> {
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScenarioError::Line { number, what } => write!(f, "line {number}: {what}"),
+            ScenarioError::Whole(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl FromStr for Scenario {
+    type Err = ScenarioError;
+
+    fn from_str(text: &str) -> Result<Scenario, ScenarioError> {
+        let at = |number| move |what| ScenarioError::Line { number, what };
         let mut scenario = Scenario {
             scheduler: String::new(),
             drive: String::new(),
@@ -255,13 +281,13 @@ impl FromStr for Scenario {
         for (n, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                scenario.line(line).map_err(|e| format!("line {n}: {e}"))?;
+                scenario.line(line).map_err(at(n))?;
                 lines_of_changes.resize(scenario.changes.len(), n);
             }
         }
-        scenario.check()?;
-        for (n, change) in lines_of_changes.iter().zip(&scenario.changes) {
-            scenario.check_tunable(change).map_err(|e| format!("line {n}: {e}"))?;
+        scenario.check().map_err(ScenarioError::Whole)?;
+        for (&n, change) in lines_of_changes.iter().zip(&scenario.changes) {
+            scenario.check_tunable(change).map_err(at(n))?;
         }
         Ok(scenario)
     }
@@ -471,17 +497,19 @@ at 980 remove a/b
         assert_eq!((scenario.is_of_controller(), &scenario.changes[0].what), (true, &write));
         let wrong =
             text.replace("write a io.max", "write a ../io.max").parse::<Scenario>().unwrap_err();
+        let wrong = wrong.to_string();
         assert!(wrong.contains("no file of a group"), "{wrong}");
         let wrong = text.replace("controller io.max", "controller bfq").parse::<Scenario>();
         assert_eq!(
-            wrong.unwrap_err(),
+            wrong.unwrap_err().to_string(),
             "line 1: 'bfq' is no controller; its name begins with 'io.'"
         );
     }
 
     #[test]
     fn what_makes_no_sense_is_named_with_its_line() {
-        let wrong = |from: &str, to: &str| TEXT.replace(from, to).parse::<Scenario>().unwrap_err();
+        let error = |text: &str| text.parse::<Scenario>().unwrap_err().to_string();
+        let wrong = |from: &str, to: &str| error(&TEXT.replace(from, to));
         assert_eq!(wrong("length 1500", "length long"), "line 3: 'long' is not a number");
         assert_eq!(wrong("group a/b\n", ""), "group 'a/b' has no line");
         assert_eq!(wrong("prio 0 rt2", "prio 3 rt2"), "process 3 has no line");
@@ -497,10 +525,10 @@ at 980 remove a/b
             "{low_latency}"
         );
         // It comes before the line that says whose tunable it is.
-        let late = format!("at 1 set fifo_batch 3\n{TEXT}").parse::<Scenario>().unwrap_err();
+        let late = error(&format!("at 1 set fifo_batch 3\n{TEXT}"));
         assert!(late.starts_with("line 1: bfq has no tunable 'fifo_batch'"), "{late}");
         let text = "controller io.max\ndrive x\nlength 9\nat 5 set low_latency 1\n";
-        let of_controller = text.parse::<Scenario>().unwrap_err();
+        let of_controller = error(text);
         assert!(
             of_controller.starts_with("line 4: 'set low_latency': a controller has no tunables")
         );

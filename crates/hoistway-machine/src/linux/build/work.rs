@@ -1,7 +1,7 @@
 //! The folder of a build: made beside the kernels that are there, and renamed at the end.
 
 use super::{LOG, OLD, Options, Source, TREE, WORK};
-use crate::LiveError;
+use crate::MachineError;
 use crate::linux::kernels::{self, CONFIG, IMAGE, Kernel, MANIFEST};
 use crate::os;
 use hoistway_files::{Dir, Kind, PlaceError};
@@ -26,13 +26,13 @@ pub(super) struct Facts {
 }
 
 impl Work {
-    pub fn begin(cache: Dir, keep_tree: bool) -> Result<Work, LiveError> {
+    pub fn begin(cache: Dir, keep_tree: bool) -> Result<Work, MachineError> {
         let lock = cache.place(".lock")?;
         let lock = if lock.what()?.is_none() { lock.create(0o666) } else { lock.open_writable() }?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let cache = cache.path().display();
             let what = format!("{cache}: another build is at work there; wait for its end");
-            return Err(LiveError::Program(what));
+            return Err(MachineError::Program(what));
         }
         for left in [WORK, OLD] {
             let left = cache.place(left)?;
@@ -63,7 +63,7 @@ impl Work {
         source: &Source,
         options: &Options,
         facts: Facts,
-    ) -> Result<Kernel, LiveError> {
+    ) -> Result<Kernel, MachineError> {
         let home = self.cache.path().join(&facts.name);
         let name = |patch: &PathBuf| patch.file_name().unwrap_or_default().to_string_lossy().into();
         let kernel = Kernel {

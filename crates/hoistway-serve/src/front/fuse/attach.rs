@@ -3,7 +3,7 @@
 //! `fuser` can mount as well, but gives the mount up after one attempt at unmounting that fails, and with
 //! it the way to wait for its users.
 
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -45,8 +45,8 @@ pub struct MountPoint {
 }
 
 /// Checks the folder; also removes what servers that crashed left there, and says so.
-pub fn prepare(folder: &Path) -> Result<(PathBuf, Option<String>), LiveError> {
-    let refused = |what: &str| Err(LiveError::Refused(format!("{}: {what}", folder.display())));
+pub fn prepare(folder: &Path) -> Result<(PathBuf, Option<String>), ServeError> {
+    let refused = |what: &str| Err(ServeError::Refused(format!("{}: {what}", folder.display())));
     let mut cleaned = None;
     for _ in 0..LAYERS {
         match fs::metadata(folder) {
@@ -89,7 +89,7 @@ fn is_mount_point(folder: &Path, found: &fs::Metadata) -> bool {
 }
 
 /// Takes a dead mount away, used or not: whoever uses it gets nothing but errors.
-fn bury(folder: &Path) -> Result<(), LiveError> {
+fn bury(folder: &Path) -> Result<(), ServeError> {
     match unmount(folder, UnmountFlags::DETACH) {
         Err(Errno::PERM) => help_unmount(folder, true),
         other => other.map_err(io::Error::from),
@@ -98,7 +98,7 @@ fn bury(folder: &Path) -> Result<(), LiveError> {
 }
 
 /// Mounts on a folder that was prepared; the file is the connection to the kernel.
-pub fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, MountPoint), LiveError> {
+pub fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, MountPoint), ServeError> {
     let device =
         fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(DEVICE);
     let device =
@@ -136,7 +136,7 @@ fn escaped(path: &str) -> String {
 
 /// Lets the helper mount; it sends the connection through a socket whose number it finds in its
 /// environment.
-fn help_mount(folder: &Path, others: &str) -> Result<(OwnedFd, Option<&'static str>), LiveError> {
+fn help_mount(folder: &Path, others: &str) -> Result<(OwnedFd, Option<&'static str>), ServeError> {
     let what = || format!("mount on {} without being root", folder.display());
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)

@@ -12,7 +12,7 @@ mod range;
 mod tree;
 
 use crate::device::{ConnectionInfo, Device, Message};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::front::{Attached, Attachment, Export, Front, FrontOption};
 use crate::system::thread::io_flusher;
 use crate::system::wall_clock;
@@ -104,7 +104,7 @@ impl Mount {
         folder: &Path,
         options: FuseOptions,
         ended: impl FnOnce() + Send + 'static,
-    ) -> Result<Mount, LiveError> {
+    ) -> Result<Mount, ServeError> {
         let born = wall_clock();
         let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
         let (folder, note) = attach::prepare(folder)?;
@@ -169,7 +169,7 @@ impl Attachment for Mount {
         self.attached.folder.clone()
     }
 
-    fn detach(&self) -> Result<bool, LiveError> {
+    fn detach(&self) -> Result<bool, ServeError> {
         let mut thread = self.lock();
         if over(&mut thread, 0) {
             return Ok(true);
@@ -184,7 +184,7 @@ impl Attachment for Mount {
         self.attached.users()
     }
 
-    fn sever(&self) -> Result<(), LiveError> {
+    fn sever(&self) -> Result<(), ServeError> {
         let mut thread = self.lock();
         if over(&mut thread, 0) {
             return Ok(());
@@ -235,7 +235,7 @@ fn serve(
     files: Vec<File>,
     exports: &[Export],
     ended: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, LiveError> {
+) -> Result<JoinHandle<()>, ServeError> {
     let mut config = Config::default();
     config.n_threads = Some(READERS);
     config.clone_fd = true;
@@ -262,17 +262,17 @@ impl fmt::Debug for Mount {
 }
 
 /// A name that can be a file's, and that no other export has.
-fn check_name(name: &str, others: &[Entry]) -> Result<(), LiveError> {
+fn check_name(name: &str, others: &[Entry]) -> Result<(), ServeError> {
     let refused = |why: &str| {
         let message = format!("export '{name}' cannot be a file: {why}; give it another name");
-        Err(LiveError::Refused(message))
+        Err(ServeError::Refused(message))
     };
     match name {
         "" => refused("its name is empty"),
         "." | ".." => refused("that name is taken in every folder"),
         _ if name.contains(['/', '\0']) => refused("its name has a slash or a zero byte"),
         _ if name.len() > 255 => refused("its name has more than 255 bytes"),
-        _ if others.iter().any(|e| e.name == name) => Err(LiveError::BadName(name.into())),
+        _ if others.iter().any(|e| e.name == name) => Err(ServeError::BadName(name.into())),
         _ => Ok(()),
     }
 }

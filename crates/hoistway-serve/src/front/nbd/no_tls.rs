@@ -2,7 +2,7 @@
 
 use super::handshake::Security;
 use super::rules::Subject;
-use crate::error::LiveError;
+use crate::error::ServeError;
 use crate::net::server::Permit;
 use std::convert::Infallible;
 use std::io;
@@ -25,9 +25,9 @@ pub enum TlsMode {
 
 impl Tls {
     /// Refused: this build has no TLS.
-    pub fn load(_: &Path, _: TlsMode, _: bool) -> Result<Tls, LiveError> {
+    pub fn load(_: &Path, _: TlsMode, _: bool) -> Result<Tls, ServeError> {
         let message = "this build has no TLS; build with the feature `tls`";
-        Err(LiveError::Refused(message.into()))
+        Err(ServeError::Refused(message.into()))
     }
 
     pub(super) fn verifies_clients(&self) -> bool {

@@ -6,7 +6,7 @@ use super::rules::{ClientMatch, ClientRule};
 use super::tls::{Relays, Tls};
 use super::wire::flags;
 use crate::device::Device;
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::front::{Export, View};
 use crate::net::Listen;
 use crate::net::listen::Bound;
@@ -59,7 +59,7 @@ impl Server {
         exports: Vec<Export>,
         listen: &[Listen],
         options: &ServerOptions,
-    ) -> Result<Server, LiveError> {
+    ) -> Result<Server, ServeError> {
         check_names(&exports)?;
         let security = options.tls.as_ref().map_or(Security::None, Tls::security);
         check_rules(options)?;
@@ -117,7 +117,7 @@ impl Server {
     /// # Errors
     ///
     /// The first of what [`Device::close`] said; the other devices are closed nevertheless.
-    pub fn stop(&self) -> Result<(), LiveError> {
+    pub fn stop(&self) -> Result<(), ServeError> {
         if self.acceptor.stop() {
             self.devices.iter().for_each(Device::start_close);
             self.files.remove();
@@ -216,25 +216,25 @@ pub fn uri_escaped(text: &str) -> String {
     text.bytes().map(escaped).collect()
 }
 
-fn check_names(exports: &[Export]) -> Result<(), LiveError> {
+fn check_names(exports: &[Export]) -> Result<(), ServeError> {
     if exports.is_empty() {
-        return Err(LiveError::Refused("no export: nothing to serve".into()));
+        return Err(ServeError::Refused("no export: nothing to serve".into()));
     }
     let mut taken = BTreeSet::new();
     for export in exports {
         if !taken.insert(&export.name) || export.name.len() > 4096 {
-            return Err(LiveError::BadName(export.name.clone()));
+            return Err(ServeError::BadName(export.name.clone()));
         }
     }
     Ok(())
 }
 
 /// A rule that could never hold is a mistake: the client it means would get more than it should.
-fn check_rules(options: &ServerOptions) -> Result<(), LiveError> {
+fn check_rules(options: &ServerOptions) -> Result<(), ServeError> {
     let verifies = options.tls.as_ref().is_some_and(Tls::verifies_clients);
     for rule in &options.clients {
         if let (ClientMatch::Certificate(name), false) = (&rule.who, verifies) {
-            return Err(LiveError::Refused(format!(
+            return Err(ServeError::Refused(format!(
                 "the clients of certificate '{name}' are not known: certificates are not verified; \
                  turn TLS on and verify peers"
             )));
@@ -265,7 +265,7 @@ mod tests {
         let exports = vec![Export::new("disk", device.unwrap())];
         let start =
             |listen: &[Listen]| Server::start(exports.clone(), listen, &ServerOptions::default());
-        assert!(matches!(start(&listen), Err(LiveError::Os { .. })));
+        assert!(matches!(start(&listen), Err(ServeError::Os { .. })));
         assert!(!path.exists());
         // Stopping is over once: what is made there afterwards is somebody else's.
         let server = start(&listen[..1]).unwrap();

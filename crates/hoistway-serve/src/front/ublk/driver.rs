@@ -2,7 +2,7 @@
 
 use super::queue::Ring;
 use super::wire::{self, Control, DEPTH_MAX, DESCRIPTION, DeviceInfo, QueueCommand, Request};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -24,7 +24,7 @@ impl ControlDevice {
     ///
     /// When the driver is not there, we may not use it, or the kernel's io_uring knows no commands of
     /// drivers.
-    pub fn open() -> Result<ControlDevice, LiveError> {
+    pub fn open() -> Result<ControlDevice, ServeError> {
         let file = OpenOptions::new().read(true).write(true).open(wire::CONTROL);
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -45,25 +45,25 @@ impl ControlDevice {
         device: u32,
         buffer: &mut [u8],
         data: u64,
-    ) -> Result<(), LiveError> {
+    ) -> Result<(), ServeError> {
         let result = self.wait(command, device, buffer, data, None);
         result.map_err(os(format!("ublk: {}", command.name())))
     }
 
     /// Stops a device: what it has taken is finished, its block device goes. False if that takes longer
     /// than the limit; [`stopped`](ControlDevice::stopped) waits on.
-    pub fn stop(&mut self, device: u32, limit: Duration) -> Result<bool, LiveError> {
+    pub fn stop(&mut self, device: u32, limit: Duration) -> Result<bool, ServeError> {
         within(Control::Stop, self.wait(Control::Stop, device, &mut [], 0, Some(limit)))
     }
 
     /// Waits on for a stop that took too long.
-    pub fn stopped(&mut self) -> Result<bool, LiveError> {
+    pub fn stopped(&mut self) -> Result<bool, ServeError> {
         within(Control::Stop, self.answer(Some(PATIENCE)))
     }
 
     /// Takes a device away for good. One that is still open somewhere is not waited for: the driver gives
     /// its number free when the last user lets go.
-    pub fn delete(&mut self, device: u32) -> Result<(), LiveError> {
+    pub fn delete(&mut self, device: u32) -> Result<(), ServeError> {
         delete(device, |command, limit| self.wait(command, device, &mut [], 0, limit))
     }
 
@@ -113,7 +113,7 @@ impl ControlDevice {
     }
 }
 
-fn within(command: Control, result: io::Result<()>) -> Result<bool, LiveError> {
+fn within(command: Control, result: io::Result<()>) -> Result<bool, ServeError> {
     match result {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::TIME) => Ok(false),
         result => {
@@ -131,7 +131,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 fn delete(
     device: u32,
     mut run: impl FnMut(Control, Option<Duration>) -> io::Result<()>,
-) -> Result<(), LiveError> {
+) -> Result<(), ServeError> {
     let deleted = match run(Control::Abandon, None) {
         // A driver that does not know it. Its other way waits for users, who may never let go.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
@@ -342,7 +342,7 @@ mod tests {
         let Some(refused) = run(ordinary) else {
             return println!("skipped: io_uring is not available");
         };
-        let LiveError::Os { what, error } = refused.unwrap_err() else { panic!("another error") };
+        let ServeError::Os { what, error } = refused.unwrap_err() else { panic!("another error") };
         assert_eq!(what, "ublk: add a device");
         assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP));
         // Linux 6.10 taught it to.

@@ -12,7 +12,7 @@ mod queue;
 mod wire;
 
 use crate::device::{ConnectionInfo, Device, Message};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::front::{Attached, Attachment, Export, Front, FrontOption};
 use driver::{ControlDevice, DriverRing};
 use queue::Queue;
@@ -81,7 +81,7 @@ impl Disk {
     ///
     /// When the driver is not there (the message says how to load it), refuses, or the export does not
     /// fit its device.
-    pub fn start(export: &Export) -> Result<Disk, LiveError> {
+    pub fn start(export: &Export) -> Result<Disk, ServeError> {
         let view = export.view()?;
         let facts = export.device.facts();
         let mut control = ControlDevice::open()?;
@@ -108,7 +108,7 @@ impl Disk {
         };
         if (info.queues, info.depth) != (1, DEPTH) || info.request_max > REQUEST_MAX {
             let made = format!("{} queues of {} requests", info.queues, info.depth);
-            return Err(LiveError::Refused(format!("ublk: the driver insists on {made}")));
+            return Err(ServeError::Refused(format!("ublk: the driver insists on {made}")));
         }
         let params = Params {
             sectors: view.size / 512,
@@ -167,7 +167,7 @@ impl Disk {
         format!("/dev/ublkb{}", self.number).into()
     }
 
-    fn character_device(&self) -> Result<File, LiveError> {
+    fn character_device(&self) -> Result<File, ServeError> {
         let path = format!("/dev/ublkc{}", self.number);
         let mut looks = LOOKS;
         loop {
@@ -181,7 +181,7 @@ impl Disk {
         }
     }
 
-    fn command(&self, what: Control, buffer: &mut [u8], data: u64) -> Result<(), LiveError> {
+    fn command(&self, what: Control, buffer: &mut [u8], data: u64) -> Result<(), ServeError> {
         match &mut *self.lock() {
             Some(control) => control.run(what, self.number, buffer, data),
             // It is deleted.
@@ -199,7 +199,7 @@ impl Attachment for Disk {
         self.path()
     }
 
-    fn detach(&self) -> Result<bool, LiveError> {
+    fn detach(&self) -> Result<bool, ServeError> {
         // A mounted file system, a swap area, another device hold it for themselves alone.
         let path = self.path();
         let exclusive = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&path);
@@ -229,7 +229,7 @@ impl Attachment for Disk {
 
     /// The kernel writes back what file systems and programs have not written yet. If that takes longer
     /// than the storage may take for its end, the storage is closed, and the rest of it gets errors.
-    fn sever(&self) -> Result<(), LiveError> {
+    fn sever(&self) -> Result<(), ServeError> {
         let mut control = self.lock();
         let Some(mut control) = control.take() else { return Ok(()) };
         // The queue leaves when its last tag has come back.
@@ -317,7 +317,7 @@ mod tests {
         let export = Export::new("disk", device.unwrap());
         if !fs::exists(wire::CONTROL).unwrap() {
             let refused = Disk::start(&export).unwrap_err();
-            assert!(matches!(refused, LiveError::Os { .. }));
+            assert!(matches!(refused, ServeError::Os { .. }));
             assert!(refused.to_string().contains("modprobe ublk_drv"), "{refused}");
             return println!("skipped: {refused}");
         }

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
     use crate::device::{Device, DeviceOptions, Message};
     use crate::front::Export;
-    use crate::{LiveError, Target};
+    use crate::{ServeError, Target};
     use hoistway::sched;
     use hoistway_sim::rng::stream;
     use rustix::event::{EventfdFlags, eventfd};
@@ -502,7 +502,7 @@ mod tests {
         }
     }
 
-    fn start(export: &Export) -> Result<Arc<Driver>, LiveError> {
+    fn start(export: &Export) -> Result<Arc<Driver>, ServeError> {
         let driver = Driver::new();
         let info =
             ConnectionInfo { connection: 0, export: export.name.clone(), peer: "ublk test".into() };

@@ -22,7 +22,7 @@ use super::{
 };
 use super::{FileOptions, file, push_extent};
 use super::{Opened, Target};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::system::Part;
 use crate::system::Slab;
 use bits::Bits;
@@ -75,7 +75,7 @@ struct Work {
 }
 
 /// Opens the base for reading only, and the overlay.
-pub(super) fn open(base: &Target, overlay: Option<&Path>) -> Result<Opened, LiveError> {
+pub(super) fn open(base: &Target, overlay: Option<&Path>) -> Result<Opened, ServeError> {
     let base = read_only(base);
     let Opened { backend, mut device, facts } = base.open()?;
     let blocks = facts.size / u64::from(facts.block);
@@ -131,10 +131,10 @@ fn open_file(
     path: &Path,
     base: &Target,
     facts: &Facts,
-) -> Result<(FileOverlay, Bits, Option<String>), LiveError> {
+) -> Result<(FileOverlay, Bits, Option<String>), ServeError> {
     let Target::File { path: base, options } = base else {
         let message = "an overlay that is kept wants a base that is kept: file:PATH";
-        return Err(LiveError::Refused(message.into()));
+        return Err(ServeError::Refused(message.into()));
     };
     let shape = overlay::Shape::of(base, facts.size, facts.block)?;
     let overlay::Opened { file, bits, data, punches } = overlay::open(path, &shape)?;

@@ -11,7 +11,7 @@
 //! was flushed.
 
 use super::bits::{Bits, PAGE, PAGE_BITS};
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use crate::storage::file;
 use hoistway_files::Place;
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
@@ -51,7 +51,7 @@ pub(super) struct Shape {
 
 impl Shape {
     /// That of a base with so many bytes.
-    pub fn of(base: &Path, size: u64, block: u32) -> Result<Shape, LiveError> {
+    pub fn of(base: &Path, size: u64, block: u32) -> Result<Shape, ServeError> {
         let of = |m: Metadata| if m.is_file() { (m.mtime(), m.mtime_nsec()) } else { (0, 0) };
         let modified = std::fs::metadata(base).map(of);
         let modified = modified.map_err(os(base.display().to_string()))?;
@@ -104,8 +104,8 @@ pub enum OverlayError {
 }
 
 impl OverlayError {
-    fn of(self, path: &Path) -> LiveError {
-        LiveError::Overlay { path: path.into(), error: self }
+    fn of(self, path: &Path) -> ServeError {
+        ServeError::Overlay { path: path.into(), error: self }
     }
 }
 
@@ -143,7 +143,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// # Errors
 ///
 /// When it is in use, is no overlay, or is one of another base or of this base as it was before.
-pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, LiveError> {
+pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, ServeError> {
     let name = || path.display().to_string();
     let place = Place::of(path)?;
     let file = if place.what()?.is_none() { place.create(0o666) } else { place.open_writable() }?;
@@ -171,7 +171,7 @@ fn create(file: &File, place: &Place, shape: &Shape) -> io::Result<()> {
     Ok(())
 }
 
-fn check(file: &File, path: &Path, shape: &Shape) -> Result<(), LiveError> {
+fn check(file: &File, path: &Path, shape: &Shape) -> Result<(), ServeError> {
     let mut header = [0; HEADER];
     let whole = file.read_exact_at(&mut header, 0).is_ok();
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight"));

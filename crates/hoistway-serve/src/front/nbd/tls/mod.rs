@@ -16,7 +16,7 @@ mod threads;
 pub(super) use threads::Relays;
 
 use super::handshake::Security;
-use crate::error::{LiveError, os};
+use crate::error::{ServeError, os};
 use hoistway_files::input::{self, Limit, ReadError};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
@@ -51,7 +51,7 @@ impl Tls {
     /// # Errors
     ///
     /// When a file is missing or is not what its name says, or key and certificate do not fit.
-    pub fn load(folder: &Path, mode: TlsMode, verify_peer: bool) -> Result<Tls, LiveError> {
+    pub fn load(folder: &Path, mode: TlsMode, verify_peer: bool) -> Result<Tls, ServeError> {
         let provider = Arc::new(ring::default_provider());
         let chain: Vec<CertificateDer<'static>> = items(&folder.join("server-cert.pem"))?;
         let key_file = folder.join("server-key.pem");
@@ -59,7 +59,7 @@ impl Tls {
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|e| wrong(&key_file, &e))?;
         let refused = |e: rustls::Error| {
             let message = format!("{}: certificate and key: {e}", folder.display());
-            LiveError::Refused(message)
+            ServeError::Refused(message)
         };
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -94,13 +94,13 @@ impl Tls {
 fn verifier(
     folder: &Path,
     provider: Arc<rustls::crypto::CryptoProvider>,
-) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, LiveError> {
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, ServeError> {
     let file = folder.join("ca-cert.pem");
     let mut roots = RootCertStore::empty();
     for certificate in items::<CertificateDer<'static>>(&file)? {
         roots
             .add(certificate)
-            .map_err(|e| LiveError::Refused(format!("{}: {e}", file.display())))?;
+            .map_err(|e| ServeError::Refused(format!("{}: {e}", file.display())))?;
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let list = folder.join("ca-crl.pem");
@@ -112,11 +112,11 @@ fn verifier(
             .allow_unknown_revocation_status()
             .enforce_revocation_expiration();
     }
-    builder.build().map_err(|e| LiveError::Refused(format!("{}: {e}", folder.display())))
+    builder.build().map_err(|e| ServeError::Refused(format!("{}: {e}", folder.display())))
 }
 
 /// Everything of one kind in a PEM file; at least one.
-fn items<T: PemObject>(file: &Path) -> Result<Vec<T>, LiveError> {
+fn items<T: PemObject>(file: &Path) -> Result<Vec<T>, ServeError> {
     let bytes = input::bytes(file, PEM).map_err(unread)?;
     let list = T::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let list = list.map_err(|e| wrong(file, &e))?;
@@ -129,14 +129,14 @@ fn items<T: PemObject>(file: &Path) -> Result<Vec<T>, LiveError> {
 /// Certificates and lists of revoked ones are of any number, within reason.
 const PEM: Limit = Limit { what: "a PEM file", bytes: 16 << 20 };
 
-fn unread(error: ReadError) -> LiveError {
+fn unread(error: ReadError) -> ServeError {
     match error {
         ReadError::Io { path, error } => os(path.display().to_string())(error),
-        other => LiveError::Refused(other.to_string()),
+        other => ServeError::Refused(other.to_string()),
     }
 }
 
-fn wrong(file: &Path, error: &pem::Error) -> LiveError {
+fn wrong(file: &Path, error: &pem::Error) -> ServeError {
     let what = match error {
         // They say what stands in the file, which may be any.
         pem::Error::IllegalSectionStart { .. } | pem::Error::MissingSectionEnd { .. } => {
@@ -145,5 +145,5 @@ fn wrong(file: &Path, error: &pem::Error) -> LiveError {
         other => other.to_string(),
     };
     let file = file.display();
-    LiveError::Refused(format!("{file}: not what it should be: {what}; PEM files are wanted"))
+    ServeError::Refused(format!("{file}: not what it should be: {what}; PEM files are wanted"))
 }

@@ -146,7 +146,7 @@ const MONITOR_MIN: Nanos = Nanos::ms(10);
 
 /// Where the record of a finished run is.
 #[derive(Debug)]
-enum Record {
+enum Stored {
     /// On disk: a grid of thousands of runs must not hold all of them until the last is over.
     Kept,
     /// Here, encoded: nothing is kept on disk.
@@ -155,7 +155,7 @@ enum Record {
 
 /// One run of the grid.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Coordinates {
     drive: usize,
     workload: usize,
     config: usize,
@@ -214,19 +214,24 @@ impl Grid {
     }
 
     /// Every run: drive, workload, configuration, repetition.
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<Coordinates> {
         let mut places = Vec::with_capacity(self.len());
         for drive in 0..self.drives.len() {
             for workload in 0..self.workloads.len() {
                 for config in 0..self.configs.len() {
-                    places.extend((0..self.reps).map(|rep| Place { drive, workload, config, rep }));
+                    places.extend((0..self.reps).map(|rep| Coordinates {
+                        drive,
+                        workload,
+                        config,
+                        rep,
+                    }));
                 }
             }
         }
         places
     }
 
-    fn job(&self, place: Place) -> Result<Job<'_>, RunError> {
+    fn job(&self, place: Coordinates) -> Result<Job<'_>, RunError> {
         let workload = self
             .experiment
             .workload(&self.workloads[place.workload])
@@ -247,7 +252,7 @@ impl Grid {
         Ok(job)
     }
 
-    fn cell_name(&self, place: Place) -> String {
+    fn cell_name(&self, place: Coordinates) -> String {
         format!(
             "{}/{}/{}",
             self.drives[place.drive].id,
@@ -257,7 +262,7 @@ impl Grid {
     }
 
     /// One run, for people.
-    fn run_name(&self, place: Place) -> String {
+    fn run_name(&self, place: Coordinates) -> String {
         let cell = self.cell_name(place);
         match self.reps {
             1 => cell,
@@ -290,7 +295,7 @@ impl Grid {
 
     /// The order of the runs in a world on the wall clock: each round has every cell once, in an order of its own, so
     /// that drift (a cache that fills, a neighbour that wakes up) hits all alike.
-    fn in_rounds(&self, places: &[Place], runs: &mut [usize]) {
+    fn in_rounds(&self, places: &[Coordinates], runs: &mut [usize]) {
         let mut turn = vec![0; places.len()];
         for rep in 0..self.reps {
             let mut round: Vec<usize> =
@@ -381,7 +386,7 @@ impl Grid {
         load: &dyn Fn(&str, &str, u32) -> Option<Finished>,
     ) -> Result<Run, RunError> {
         let places = self.places();
-        let of = |p: &Place| {
+        let of = |p: &Coordinates| {
             load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep).ok_or_else(gone)
         };
         let finished: Result<Vec<Finished>, RunError> = places.iter().map(of).collect();
@@ -417,8 +422,8 @@ impl Grid {
         if world.alone() {
             self.in_rounds(&places, &mut missing);
         }
-        let record = |reused: bool| Mutex::new(reused.then_some(Ok(Record::Kept)));
-        let records: Vec<Mutex<Option<Result<Record, RunError>>>> =
+        let record = |reused: bool| Mutex::new(reused.then_some(Ok(Stored::Kept)));
+        let records: Vec<Mutex<Option<Result<Stored, RunError>>>> =
             reused.into_iter().map(record).collect();
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(places.len() - missing.len());
@@ -440,9 +445,9 @@ impl Grid {
                 };
                 let record = self.one(world, places[index], stop, &tell);
                 let record = record.and_then(|record| match kept {
-                    None => Ok(Record::Held(record)),
+                    None => Ok(Stored::Held(record)),
                     Some(kept) => {
-                        kept.save(index, &record).map(|()| Record::Kept).map_err(RunError::from)
+                        kept.save(index, &record).map(|()| Stored::Kept).map_err(RunError::from)
                     }
                 });
                 let ends = |error: &RunError| !matches!(error, RunError::Broken { .. });
@@ -475,7 +480,7 @@ impl Grid {
     fn one(
         &self,
         world: &dyn World,
-        place: Place,
+        place: Coordinates,
         stop: &AtomicBool,
         tell: &dyn Fn(u64),
     ) -> Result<Vec<u8>, RunError> {
@@ -498,7 +503,12 @@ impl Grid {
     }
 
     /// The time of the runs that need not be run again.
-    fn passed(&self, places: &[Place], missing: &[usize], whole: Nanos) -> Result<u64, RunError> {
+    fn passed(
+        &self,
+        places: &[Coordinates],
+        missing: &[usize],
+        whole: Nanos,
+    ) -> Result<u64, RunError> {
         let mut left = 0;
         for &index in missing {
             left += Grid::length(&self.job(places[index])?).0;
@@ -506,7 +516,7 @@ impl Grid {
         Ok(whole.0.saturating_sub(left))
     }
 
-    fn assemble(&self, world: &dyn World, places: &[Place], finished: Vec<Finished>) -> Run {
+    fn assemble(&self, world: &dyn World, places: &[Coordinates], finished: Vec<Finished>) -> Run {
         let manifest = self.manifest(world, places, &finished);
         let mut cells: Vec<Cell> = Vec::new();
         for (&place, run) in places.iter().zip(finished) {
@@ -524,7 +534,12 @@ impl Grid {
         derive(manifest, cells)
     }
 
-    fn manifest(&self, world: &dyn World, places: &[Place], finished: &[Finished]) -> Manifest {
+    fn manifest(
+        &self,
+        world: &dyn World,
+        places: &[Coordinates],
+        finished: &[Finished],
+    ) -> Manifest {
         let by_drive = |of: &dyn Fn(&Finished) -> Vec<(String, String)>, wanted: Option<usize>| {
             let mut rows: Vec<(String, String, String)> = Vec::new();
             for (place, run) in places.iter().zip(finished) {
@@ -624,11 +639,11 @@ impl Grid {
 /// their turns.
 fn results(
     missing: &[usize],
-    records: Vec<Mutex<Option<Result<Record, RunError>>>>,
+    records: Vec<Mutex<Option<Result<Stored, RunError>>>>,
     kept: Option<&Kept>,
 ) -> Result<Vec<Finished>, RunError> {
     let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
-    let mut records: Vec<Option<Result<Record, RunError>>> =
+    let mut records: Vec<Option<Result<Stored, RunError>>> =
         records.into_iter().map(taken).collect();
     for &index in missing {
         if let Some(Err(error)) = records[index].take_if(|record| record.is_err()) {
@@ -637,8 +652,8 @@ fn results(
     }
     let finished = records.into_iter().enumerate().map(|(index, record)| {
         match record.expect("no run failed, and nobody stopped them")? {
-            Record::Held(record) => Ok(Finished::decode(&record).expect("it was encoded here")),
-            Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
+            Stored::Held(record) => Ok(Finished::decode(&record).expect("it was encoded here")),
+            Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
         }
     });
     finished.collect()

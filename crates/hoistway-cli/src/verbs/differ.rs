@@ -308,7 +308,7 @@ impl Work<'_> {
             (0, given.len() as u64)
         };
         let bar = self.bar(scheduler, count);
-        let mut progress = Progress::open(self.options, &self.host.kernel, scheduler, &given);
+        let mut progress = Ledger::open(self.options, &self.host.kernel, scheduler, &given);
         progress.resume(count);
         let mut tally = std::mem::take(&mut progress.tally);
         bar.set_position(tally.scenarios);
@@ -507,16 +507,16 @@ fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
 }
 
 /// What an interrupted run has done, in a file of the output folder.
-struct Progress {
+struct Ledger {
     file: PathBuf,
     head: String,
     tally: Tally,
     fresh: bool,
 }
 
-impl Progress {
+impl Ledger {
     /// Of scenarios that were `given`, or of random ones.
-    fn open(options: &Differ, kernel: &Kernel, scheduler: &str, given: &[Scenario]) -> Progress {
+    fn open(options: &Differ, kernel: &Kernel, scheduler: &str, given: &[Scenario]) -> Ledger {
         let mut head = format!(
             "{} {} {} {} {:?} {:?} {}",
             env!("CARGO_PKG_VERSION"),
@@ -535,7 +535,7 @@ impl Progress {
             let _ = write!(head, " {:?}", scenario.to_string());
         });
         let file = options.out.join(progress_file(scheduler));
-        Progress { file, head, tally: Tally::default(), fresh: options.fresh }
+        Ledger { file, head, tally: Tally::default(), fresh: options.fresh }
     }
 
     /// Takes up what an interrupted run of so many scenarios has left.
@@ -648,7 +648,7 @@ mod tests {
 
     /// How many scenarios a run of so many finds done.
     fn done(options: &Differ, given: &[Scenario], count: u64) -> u64 {
-        let mut progress = Progress::open(options, &kernel(), "bfq", given);
+        let mut progress = Ledger::open(options, &kernel(), "bfq", given);
         progress.resume(count);
         progress.tally.scenarios
     }
@@ -661,7 +661,7 @@ mod tests {
         let random = options(&["--out", folder]);
         let save = |options: &Differ, given: &[Scenario], scenarios| {
             let tally = Tally { scenarios, ..Tally::default() };
-            Progress::open(options, &kernel(), "bfq", given).save(&tally, &place).unwrap();
+            Ledger::open(options, &kernel(), "bfq", given).save(&tally, &place).unwrap();
         };
         save(&random, &[], 20);
         assert_eq!((done(&random, &[], 100), done(&random, &[], 20)), (20, 0));
@@ -672,8 +672,8 @@ mod tests {
             close: vec![7, 19],
             ..Tally::default()
         };
-        Progress::open(&random, &kernel(), "bfq", &[]).save(&tally, &place).unwrap();
-        let mut progress = Progress::open(&random, &kernel(), "bfq", &[]);
+        Ledger::open(&random, &kernel(), "bfq", &[]).save(&tally, &place).unwrap();
+        let mut progress = Ledger::open(&random, &kernel(), "bfq", &[]);
         progress.resume(100);
         assert_eq!((progress.tally.scenarios, progress.tally.left_out), (20, left_out));
         assert_eq!(progress.tally.close, [7, 19]);

@@ -28,7 +28,7 @@ pub enum LinuxCommand {
     /// Build a kernel that runs in virtual time, with all I/O schedulers, for --on linux
     Build(Build),
     /// List the kernels that are built
-    List(List),
+    List(ListKernels),
     /// Remove a kernel that is built
     Remove {
         /// The kernel
@@ -58,7 +58,7 @@ pub struct Build {
 
 /// `hoistway linux list`.
 #[derive(Debug, ClapArgs)]
-pub struct List {
+pub struct ListKernels {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -83,7 +83,7 @@ fn build(args: &Build) -> Result<(), Failure> {
         name: args.name.clone(),
         keep_tree: args.keep_tree,
     };
-    let mut progress = Progress { terminal: std::io::stderr().is_terminal(), step: String::new() };
+    let mut progress = StepLine { terminal: std::io::stderr().is_terminal(), step: String::new() };
     let built = build::build(&options, &mut |what| {
         progress.tell(what);
         !stopped.load(Ordering::Relaxed)
@@ -99,12 +99,12 @@ fn build(args: &Build) -> Result<(), Failure> {
 }
 
 /// One line on a terminal; elsewhere a line per step.
-struct Progress {
+struct StepLine {
     terminal: bool,
     step: String,
 }
 
-impl Progress {
+impl StepLine {
     fn tell(&mut self, what: &str) {
         let step = what.split(',').next().unwrap_or(what);
         if self.terminal {
@@ -141,7 +141,7 @@ fn report(args: &Build, built: &Built) -> Result<(), Failure> {
     print(&text(&built.kernel, &contents))
 }
 
-fn list(options: &List) -> Result<(), Failure> {
+fn list(options: &ListKernels) -> Result<(), Failure> {
     let kernels = kernels::list().map_err(failure)?;
     let contents: Result<Vec<Contents>, MachineError> =
         kernels.iter().map(Kernel::contents).collect();

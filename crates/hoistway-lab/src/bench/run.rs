@@ -111,7 +111,7 @@ struct Task {
 }
 
 /// A bench under way.
-struct Bench<'a> {
+struct Session<'a> {
     plan: &'a Plan,
     world: &'a dyn World,
     place: &'a Place<'a>,
@@ -152,7 +152,7 @@ pub fn run(
     record::may_write(place.out)?;
     let key = plan::key(plan, world.name(), place.program, place.target);
     let old = Record::read(place.out).filter(|r| r.key == key && !place.fresh);
-    let mut bench = Bench::open(plan, world, place, stop, ears, &key)?;
+    let mut bench = Session::open(plan, world, place, stop, ears, &key)?;
     for (experiment, workload) in old.iter().flat_map(|r| &r.given_up) {
         let is = |p: &&Planned| p.part.experiment == experiment && p.part.workload == workload;
         if let Some(at) = plan.parts.iter().find(is).and_then(|p| bench.index_of(&p.part)) {
@@ -177,7 +177,7 @@ pub fn run(
     Ok(Outcome { rounds, runs, given_up: bench.given_up, ended, kept })
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Session<'a> {
     fn open(
         plan: &'a Plan,
         world: &'a dyn World,
@@ -185,7 +185,7 @@ impl<'a> Bench<'a> {
         stop: &'a AtomicBool,
         ears: &'a Ears<'a>,
         key: &str,
-    ) -> Result<Bench<'a>, RunError> {
+    ) -> Result<Session<'a>, RunError> {
         let mut kept = Vec::new();
         let mut ours = 0;
         for grid in &plan.grids {
@@ -213,7 +213,7 @@ impl<'a> Bench<'a> {
         let active = (0..plan.parts.len()).collect();
         let (done, given_up) = (AtomicUsize::new(0), Vec::new());
         let most = plan.most;
-        Ok(Bench { plan, world, place, stop, ears, kept, taken, done, most, active, given_up })
+        Ok(Session { plan, world, place, stop, ears, kept, taken, done, most, active, given_up })
     }
 
     fn index_of(&self, part: &Part) -> Option<usize> {

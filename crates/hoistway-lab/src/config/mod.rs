@@ -225,14 +225,14 @@ impl Config {
         let options = self.policy.map_or(&[][..], |p| p.options);
         let mut controllers = self.controllers.iter().map(|c| entry_of(&c.name));
         let (stage, table, place) = if has(options) {
-            ("the policy", options, Place::Policy)
+            ("the policy", options, Recipient::Policy)
         } else if let Some((i, e)) = controllers.by_ref().enumerate().find(|(_, e)| has(e.tunables))
         {
-            (e.name, e.tunables, Place::Controller(i))
+            (e.name, e.tunables, Recipient::Controller(i))
         } else if has(QUEUE_TUNABLES) {
-            ("queue", QUEUE_TUNABLES, Place::Queue)
+            ("queue", QUEUE_TUNABLES, Recipient::Queue)
         } else {
-            (self.scheduler.name, self.scheduler.tunables, Place::Scheduler)
+            (self.scheduler.name, self.scheduler.tunables, Recipient::Scheduler)
         };
         let tunable_error = |error| {
             let controllers = self.controllers.iter().flat_map(|c| entry_of(&c.name).tunables);
@@ -250,10 +250,10 @@ impl Config {
         let value = tunable.parse(value).map_err(|e| syntax(e.into()))?;
         check(table, stage, name, value).map_err(tunable_error)?;
         let list = match place {
-            Place::Policy => &mut self.given,
-            Place::Controller(i) => &mut self.controllers[i].set,
-            Place::Queue => &mut self.queue,
-            Place::Scheduler => &mut self.set,
+            Recipient::Policy => &mut self.given,
+            Recipient::Controller(i) => &mut self.controllers[i].set,
+            Recipient::Queue => &mut self.queue,
+            Recipient::Scheduler => &mut self.set,
         };
         list.retain(|(known, _)| known != name);
         list.push((name.to_string(), value));
@@ -279,7 +279,7 @@ impl Config {
 }
 
 /// Where a setting of the braces goes.
-enum Place {
+enum Recipient {
     Policy,
     Controller(usize),
     Queue,

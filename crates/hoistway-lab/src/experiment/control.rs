@@ -204,7 +204,7 @@ fn read_folder(
 }
 
 /// Everything that decides the groups of one run.
-pub(super) struct Plan<'a> {
+pub(super) struct GroupPlan<'a> {
     pub config: &'a Config,
     pub drive: &'a DriveFile,
     pub rules: &'a [FileRule],
@@ -213,7 +213,7 @@ pub(super) struct Plan<'a> {
     pub kinds: &'a [String],
 }
 
-impl Plan<'_> {
+impl GroupPlan<'_> {
     /// Makes the groups, puts the processes into them, and collects the lines for their files. A line
     /// for a file that no stage of the configuration has is left out: in the kernel, too, such a file
     /// has no effect on the device.

@@ -17,7 +17,7 @@ pub use source::ExperimentError;
 
 use crate::config::Config;
 use crate::result::{Judge, Kind};
-use control::Plan;
+use control::GroupPlan;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_files::input::{self, Limit, ReadError};
@@ -394,7 +394,7 @@ impl Experiment {
         if options.quick && !self.is_whole() {
             procs.iter_mut().for_each(quarter_work);
         }
-        let plan = Plan { config, drive, rules: &self.files, tree: &self.tree, kinds: &kinds };
+        let plan = GroupPlan { config, drive, rules: &self.files, tree: &self.tree, kinds: &kinds };
         let (control, groups) = plan.make(&mut procs);
         Ok(Job {
             drive: Cow::Borrowed(drive),

@@ -25,30 +25,30 @@ pub struct Drawn {
 }
 
 /// A class: its name, parts of a hundred, the files, and what is drawn.
-struct Class {
+struct DriveClass {
     name: &'static str,
     percent: u64,
     files: &'static [&'static str],
     draw: fn(&mut Draw<'_>),
 }
 
-const CLASSES: &[Class] = &[
-    Class {
+const CLASSES: &[DriveClass] = &[
+    DriveClass {
         name: "sata",
         percent: 34,
         files: &["plextor-px-256m5s", "intel-320-160g", "intel-dc-s3520-240g", "sata-qlc-1tb"],
         draw: sata,
     },
-    Class {
+    DriveClass {
         name: "nvme",
         percent: 28,
         files: &["samsung-970-pro", "nvme-consumer-gen4", "nvme-enterprise-gen4"],
         draw: nvme,
     },
-    Class { name: "emmc", percent: 6, files: &["emmc-5.1-64g"], draw: emmc },
-    Class { name: "usb", percent: 5, files: &["usb-stick-32g"], draw: card },
-    Class { name: "metered", percent: 10, files: &["cloud-gp3"], draw: metered },
-    Class {
+    DriveClass { name: "emmc", percent: 6, files: &["emmc-5.1-64g"], draw: emmc },
+    DriveClass { name: "usb", percent: 5, files: &["usb-stick-32g"], draw: card },
+    DriveClass { name: "metered", percent: 10, files: &["cloud-gp3"], draw: metered },
+    DriveClass {
         name: "disk",
         percent: 17,
         files: &[

@@ -81,19 +81,19 @@ fn window(drive: &Drawn, target: bool, text: &mut String) {
 }
 
 /// A kind of processes: what stands in `[[workload.load.procs]]` behind name and count.
-struct Kind {
+struct ProcKind {
     name: &'static str,
     most: u64,
     params: String,
 }
 
 /// One of the kinds of greedy processes.
-fn kind(rng: &mut Rng) -> Kind {
+fn kind(rng: &mut Rng) -> ProcKind {
     let dice = rng.below(100);
     let deep = |rng: &mut Rng| rng.one_of(&[4, 8, 16, 32, 64]);
     let large = |rng: &mut Rng| rng.one_of(&["64k", "128k", "256k", "512k", "1m"]);
     let small = |rng: &mut Rng| rng.one_of(&["4k", "4k", "8k", "16k", "64k"]);
-    let kind = |name, most, params: String| Kind { name, most, params };
+    let kind = |name, most, params: String| ProcKind { name, most, params };
     match dice {
         0..28 => {
             let bs = rng.one_of(&["4k", "64k"]);
@@ -135,7 +135,7 @@ fn direct(load: &str, pattern: &str, bs: &str, depth: u64) -> String {
 }
 
 /// What the parameters say, in one line.
-fn in_words(count: u64, kind: &Kind) -> String {
+fn in_words(count: u64, kind: &ProcKind) -> String {
     let line = kind.params.trim().replace('"', "").replace(" = ", "=").replace('\n', " ");
     let rest = line.split_once(' ').map_or("", |(_, rest)| rest);
     format!("{count} x {} ({rest})", kind.name)
@@ -143,7 +143,7 @@ fn in_words(count: u64, kind: &Kind) -> String {
 
 fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
     let kinds = rng.one_of(&[1, 1, 1, 1, 1, 2, 2, 2, 3, 3]);
-    let mut all: Vec<(u64, Kind)> = Vec::new();
+    let mut all: Vec<(u64, ProcKind)> = Vec::new();
     while all.len() < kinds {
         let next = kind(rng);
         // Of each kind once; the names must differ.
@@ -174,7 +174,7 @@ fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
     for (count, kind) in &all {
         procs(text, kind.name, *count, &kind.params);
     }
-    let target = in_words(1, &Kind { name: "target", most: 1, params: target });
+    let target = in_words(1, &ProcKind { name: "target", most: 1, params: target });
     Told {
         summary: format!("{target} beside {summary}"),
         question: Question::Latency,
@@ -208,8 +208,8 @@ fn shares(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
         }
     };
     let words = weights.iter().map(u64::to_string).collect::<Vec<_>>().join(":");
-    let summary = in_words(count, &Kind { name, most: 0, params: String::new() });
-    let kind = in_words(count, &Kind { name, most: 0, params: params.clone() });
+    let summary = in_words(count, &ProcKind { name, most: 0, params: String::new() });
+    let kind = in_words(count, &ProcKind { name, most: 0, params: params.clone() });
     text.push_str(
         "judge = \"share\"\ndrives = [\"plextor-px-256m5s\"]\n\
          configs = [\"none-none\", \"prop-bfq\"]\nworkloads = [\"load\"]\nreps = 1\n",

@@ -81,7 +81,7 @@ enum Message {
 
 /// The drive as far as placing records needs it, in sectors of 512 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct Geometry {
     capacity: u64,
     sector: u64,
 }
@@ -172,7 +172,7 @@ pub(super) fn survey(plan: &Plan) -> Result<Vec<String>, String> {
 /// Turns records into arrivals.
 struct Parser<'a> {
     plan: &'a Plan,
-    room: Room,
+    room: Geometry,
     reader: Reader,
     facts: Facts,
     members: Members,
@@ -310,7 +310,7 @@ impl Parser<'_> {
             f.empty += 1;
             return None;
         }
-        let Room { capacity, sector } = self.room;
+        let Geometry { capacity, sector } = self.room;
         let offset = match self.plan.place {
             Place::Wrap => record.offset,
             Place::Scale(from) => {
@@ -416,8 +416,10 @@ impl<'a> RecordFeed<'a> {
         let (out, messages) = sync_channel(BATCHES);
         let (back, recycled) = channel();
         let identity = &job.drive.identity;
-        let room =
-            Room { capacity: identity.capacity_bytes / 512, sector: identity.sector_bytes / 512 };
+        let room = Geometry {
+            capacity: identity.capacity_bytes / 512,
+            sector: identity.sector_bytes / 512,
+        };
         scope.spawn(move || {
             let closed = plan.by == Loop::Closed;
             let options = trace::Options { completions: closed, ..plan.reader.clone() };

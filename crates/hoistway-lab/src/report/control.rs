@@ -169,7 +169,7 @@ const HEAD_SHARES: &str = "| drive | configuration | share of each kind, % | ent
 fn share_row(run: &Run, workload: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let kinds = kinds(run, workload, f.cell);
-    let list = |of: fn(&Kind) -> f64| {
+    let list = |of: fn(&KindShare) -> f64| {
         kinds.iter().map(|k| format!("{:.1}", of(k))).collect::<Vec<_>>().join(" / ")
     };
     vec![
@@ -196,14 +196,14 @@ fn share_cell(run: &Run, workload: &WorkloadInfo, f: &Figures<'_>) -> String {
 
 /// Processes of one kind together: what they receive and are entitled to, percent of everything.
 #[derive(Clone, Debug, PartialEq)]
-struct Kind {
+struct KindShare {
     name: String,
     share: f64,
     entitled: f64,
 }
 
-fn kinds(run: &Run, workload: &WorkloadInfo, cell: &Cell) -> Vec<Kind> {
-    let mut out: Vec<Kind> = Vec::new();
+fn kinds(run: &Run, workload: &WorkloadInfo, cell: &Cell) -> Vec<KindShare> {
+    let mut out: Vec<KindShare> = Vec::new();
     let Some(shares) = Shares::of(&run.manifest, workload, &cell.reps) else { return out };
     for client in &shares.clients {
         let name = client.name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -216,19 +216,20 @@ fn kinds(run: &Run, workload: &WorkloadInfo, cell: &Cell) -> Vec<Kind> {
                 kind.share += share;
                 kind.entitled += entitled;
             }
-            None => out.push(Kind { name: name.to_string(), share, entitled }),
+            None => out.push(KindShare { name: name.to_string(), share, entitled }),
         }
     }
     out
 }
 
-fn points(kinds: &[Kind]) -> String {
+fn points(kinds: &[KindShare]) -> String {
     let worst = kinds.iter().map(|k| (k.share - k.entitled).abs()).fold(0.0, f64::max);
     if kinds.is_empty() { dash() } else { format!("{worst:.1}") }
 }
 
-fn relative(kinds: &[Kind]) -> String {
-    let error = |k: &Kind| (k.entitled > 0.0).then(|| 100.0 * (k.share / k.entitled - 1.0).abs());
+fn relative(kinds: &[KindShare]) -> String {
+    let error =
+        |k: &KindShare| (k.entitled > 0.0).then(|| 100.0 * (k.share / k.entitled - 1.0).abs());
     let worst = kinds.iter().filter_map(error).reduce(f64::max);
     worst.map_or_else(dash, |w| format!("{w:.1}"))
 }

@@ -18,7 +18,7 @@ const LEFT: (f64, f64) = (150.0, 480.0);
 const RIGHT: (f64, f64) = (545.0, 855.0);
 
 /// A configuration: what its dots stand at.
-struct Row {
+struct Dots {
     name: String,
     /// Name of the drive, latency over that alone.
     waits: Vec<(String, f64)>,
@@ -91,10 +91,11 @@ pub fn render(run: &Run) -> String {
     out
 }
 
-fn rows(run: &Run, workload: &str) -> Vec<Row> {
+fn rows(run: &Run, workload: &str) -> Vec<Dots> {
     let configs = run.manifest.configs.iter();
-    let mut rows: Vec<Row> =
-        configs.map(|c| Row { name: c.id.clone(), waits: Vec::new(), keeps: Vec::new() }).collect();
+    let mut rows: Vec<Dots> = configs
+        .map(|c| Dots { name: c.id.clone(), waits: Vec::new(), keeps: Vec::new() })
+        .collect();
     for drive in &run.manifest.drives {
         for f in Figures::of(run, &drive.id, workload) {
             let c = Control::of(&run.manifest, &run.cells, f.cell);

@@ -14,23 +14,23 @@ use crate::stats::Bound;
 use std::fmt::Write as _;
 
 /// Figures that belong together, by the beginnings of their tests' names.
-struct Group {
+struct FigureGroup {
     slug: &'static str,
     title: &'static str,
     tests: &'static [&'static str],
 }
 
-const GROUPS: &[Group] = &[
-    Group { slug: "size", title: "Reads by size", tests: &["F3", "F4", "H4"] },
-    Group { slug: "depth", title: "Random reads by depth", tests: &["F1", "F2", "H6"] },
-    Group { slug: "place", title: "Reads by place and distance", tests: &["H1", "H3"] },
-    Group { slug: "streams", title: "Slow sequential streams and gaps", tests: &["H5"] },
-    Group { slug: "mix", title: "A reader beside sequential streams", tests: &["F5", "H7"] },
-    Group { slug: "limits", title: "Limits and bursts", tests: &["B1"] },
-    Group { slug: "writes", title: "Writes", tests: &["F6", "F7", "F9", "C1", "H8"] },
-    Group { slug: "flushes", title: "Writes and flushes", tests: &["F8", "H2", "H9"] },
-    Group { slug: "beside", title: "A reader beside paced writes", tests: &["F10"] },
-    Group { slug: "discards", title: "Discards", tests: &["F11"] },
+const GROUPS: &[FigureGroup] = &[
+    FigureGroup { slug: "size", title: "Reads by size", tests: &["F3", "F4", "H4"] },
+    FigureGroup { slug: "depth", title: "Random reads by depth", tests: &["F1", "F2", "H6"] },
+    FigureGroup { slug: "place", title: "Reads by place and distance", tests: &["H1", "H3"] },
+    FigureGroup { slug: "streams", title: "Slow sequential streams and gaps", tests: &["H5"] },
+    FigureGroup { slug: "mix", title: "A reader beside sequential streams", tests: &["F5", "H7"] },
+    FigureGroup { slug: "limits", title: "Limits and bursts", tests: &["B1"] },
+    FigureGroup { slug: "writes", title: "Writes", tests: &["F6", "F7", "F9", "C1", "H8"] },
+    FigureGroup { slug: "flushes", title: "Writes and flushes", tests: &["F8", "H2", "H9"] },
+    FigureGroup { slug: "beside", title: "A reader beside paced writes", tests: &["F10"] },
+    FigureGroup { slug: "discards", title: "Discards", tests: &["F11"] },
 ];
 
 /// The group of a row: F1 is not F11, and F6/rate is one of F6.

@@ -51,11 +51,11 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Nam
         );
         out.push_str(&legend(run, &all));
         let (drawn, table) = match judge {
-            Judge::Latency => (latency::charts as Charts, latency::table as Rows),
-            Judge::Share => (share::charts as Charts, share::table as Rows),
-            Judge::Throughput => (throughput::charts as Charts, throughput::table as Rows),
-            Judge::Startup => (startup::charts as Charts, startup::table as Rows),
-            Judge::Count => (count::charts as Charts, count::table as Rows),
+            Judge::Latency => (latency::charts as Charts, latency::table as MakeTable),
+            Judge::Share => (share::charts as Charts, share::table as MakeTable),
+            Judge::Throughput => (throughput::charts as Charts, throughput::table as MakeTable),
+            Judge::Startup => (startup::charts as Charts, startup::table as MakeTable),
+            Judge::Count => (count::charts as Charts, count::table as MakeTable),
         };
         let drawn = drawn(run, &id, drive, workload, &all);
         out.push_str("<div class=\"charts\">\n");
@@ -77,7 +77,7 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Nam
 
 /// What a judge draws, and its table.
 type Charts = fn(&Run, &str, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> Vec<Chart>;
-type Rows = fn(&Run, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> String;
+type MakeTable = fn(&Run, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> String;
 
 /// The chart in the page. The script adds what saves it.
 pub(super) fn figure(chart: &Chart) -> String {

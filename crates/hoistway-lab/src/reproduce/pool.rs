@@ -54,7 +54,7 @@ const FLASH: u64 = 20;
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
-struct Task {
+struct Assignment {
     entry: usize,
     index: usize,
     /// Weighted simulated nanoseconds.
@@ -63,21 +63,21 @@ struct Task {
 
 /// What the threads share.
 #[derive(Debug)]
-struct State {
+struct Shared {
     /// The longest last.
-    waiting: Vec<Task>,
+    waiting: Vec<Assignment>,
     /// Experiments that wait to be put together although no run of them is missing.
     complete: Vec<usize>,
     /// Runs of each experiment that are not over.
     open: Vec<usize>,
     failed: Vec<bool>,
-    costs: Vec<Cost>,
+    costs: Vec<Spent>,
     done: usize,
 }
 
 /// What runs have taken in fact.
 #[derive(Clone, Debug, Default)]
-struct Cost {
+struct Spent {
     /// Per cell: seconds, and runs that took them.
     cells: Vec<(f64, u32)>,
     /// Of the experiment: seconds, and the guesses of those runs.
@@ -94,9 +94,9 @@ pub fn run(
     ears: &Ears<'_>,
 ) -> bool {
     let total = entries.iter().map(|e| e.grid.len()).sum();
-    let state = Mutex::new(State::new(entries, ears));
+    let state = Mutex::new(Shared::new(entries, ears));
     let lock = || state.lock().expect("no thread panics while it holds the lock");
-    let tell = |state: &State, threads: usize| {
+    let tell = |state: &Shared, threads: usize| {
         (ears.progress)(Progress { done: state.done, total, left: state.left(entries, threads) });
     };
     tell(&lock(), threads);
@@ -140,14 +140,14 @@ pub fn run(
     !stop.load(Ordering::Relaxed)
 }
 
-impl State {
-    fn new(entries: &[Entry<'_>], ears: &Ears<'_>) -> State {
-        let mut state = State {
+impl Shared {
+    fn new(entries: &[Entry<'_>], ears: &Ears<'_>) -> Shared {
+        let mut state = Shared {
             waiting: Vec::new(),
             complete: Vec::new(),
             open: vec![0; entries.len()],
             failed: vec![false; entries.len()],
-            costs: vec![Cost::default(); entries.len()],
+            costs: vec![Spent::default(); entries.len()],
             done: 0,
         };
         for (entry, e) in entries.iter().enumerate() {
@@ -170,7 +170,7 @@ impl State {
                 let drive = &e.grid.drives[index / per_drive.max(1)];
                 let weight = if drive.identity.rotational { 1 } else { FLASH };
                 let guess = length.0.saturating_mul(weight);
-                state.waiting.push(Task { entry, index, guess });
+                state.waiting.push(Assignment { entry, index, guess });
                 state.open[entry] += 1;
             }
             if state.open[entry] == 0 {
@@ -182,7 +182,7 @@ impl State {
         state
     }
 
-    fn next(&mut self) -> Option<Task> {
+    fn next(&mut self) -> Option<Assignment> {
         loop {
             let task = self.waiting.pop()?;
             if !self.failed[task.entry] {
@@ -194,7 +194,13 @@ impl State {
 
     /// Notes the end of a run: whether it is the first of its experiment that failed, and whether it was
     /// the last.
-    fn over(&mut self, task: Task, took: f64, failed: bool, entries: &[Entry<'_>]) -> (bool, bool) {
+    fn over(
+        &mut self,
+        task: Assignment,
+        took: f64,
+        failed: bool,
+        entries: &[Entry<'_>],
+    ) -> (bool, bool) {
         self.done += 1;
         self.open[task.entry] -= 1;
         let cost = &mut self.costs[task.entry];
@@ -216,7 +222,7 @@ impl State {
             return None;
         }
         let all = seconds / guessed;
-        let of = |task: &Task| {
+        let of = |task: &Assignment| {
             let cost = &self.costs[task.entry];
             match cost.cells[task.index / entries[task.entry].grid.reps as usize] {
                 (taken, runs) if runs > 0 => taken / f64::from(runs),

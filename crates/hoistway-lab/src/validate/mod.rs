@@ -185,12 +185,12 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
     rows
 }
 
-type Value = Box<dyn Fn(&Rep) -> Option<Bounded>>;
+type Measure = Box<dyn Fn(&Rep) -> Option<Bounded>>;
 
 /// What is compared of a cell: name, unit, value of a repetition. `shares`: the scheduler divides the device by level
 /// and weight; what others give each process is chance.
-fn quantities(cell: &Cell, shares: bool) -> Vec<(String, &'static str, Value)> {
-    let mut all: Vec<(String, &'static str, Value)> = Vec::new();
+fn quantities(cell: &Cell, shares: bool) -> Vec<(String, &'static str, Measure)> {
+    let mut all: Vec<(String, &'static str, Measure)> = Vec::new();
     let total = |rep: &Rep| rep_value(rep, "throughput_total");
     if cell.workload.starts_with(SHARES) {
         let procs = cell.reps.first().filter(|_| shares);

@@ -190,7 +190,7 @@ fn one(options: &Bench, goal: &Goal, planned: &Planned) -> Result<Done, Failure>
         let what = "nothing was run: choosing schedulers needs root; run the command with sudo";
         return Err(Failure::Environment(what.into()));
     }
-    let outcome = carry_out(options, plan, setting, out)?;
+    let outcome = run_plan(options, plan, setting, out)?;
     if !options.json {
         print(&text::outcome(plan, &outcome, out, crate::common::table::limit(options.wide)))?;
     }
@@ -264,7 +264,7 @@ fn no_plan(error: PlanError) -> Failure {
     }
 }
 
-fn carry_out(
+fn run_plan(
     options: &Bench,
     plan: &Plan,
     setting: &Setting,

@@ -14,6 +14,7 @@ use clap::Args as ClapArgs;
 use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as advise};
 use hoistway_lab::result::{Run, Together};
 use std::path::PathBuf;
+use text::Shown;
 
 /// Every goal at once.
 const ALL: &str = "all";
@@ -68,6 +69,10 @@ impl Recommend {
     fn by(&self) -> Match {
         if self.rule_for == "class" { Match::Class } else { Match::Model }
     }
+
+    fn shown(&self) -> Shown {
+        Shown { workloads: self.all, wide: self.wide, by: self.by() }
+    }
 }
 
 pub fn recommend(options: &Recommend) -> Result<(), Failure> {
@@ -82,7 +87,7 @@ pub fn recommend(options: &Recommend) -> Result<(), Failure> {
     let text = match (options.json, options.markdown) {
         (true, _) => json::json(&all, options.by()),
         (_, true) => markdown::pages(&all, options.by()),
-        _ => text::text(&all, options),
+        _ => text::text(&all, options.shown()),
     };
     print(&text)?;
     if let Some(folder) = &options.rules {
@@ -141,17 +146,5 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
 
 /// Prints what is recommended from these directories, for whoever has just made them.
 pub fn show(advice: &[Advice], wide: bool) -> String {
-    let options = Recommend {
-        runs: Vec::new(),
-        goal: String::new(),
-        present: None,
-        rule_for: "model".into(),
-        rules: None,
-        service: Vec::new(),
-        all: false,
-        json: false,
-        markdown: false,
-        wide,
-    };
-    text::text(advice, &options)
+    text::text(advice, Shown { workloads: false, wide, by: Match::Model })
 }

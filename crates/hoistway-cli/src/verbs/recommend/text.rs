@@ -1,6 +1,6 @@
 //! Answers in words and tables.
 
-use super::{Recommend, rules, words};
+use super::{rules, words};
 use crate::common::table::{Table, limit, three};
 use hoistway_lab::config::WBT;
 use hoistway_lab::recommend::advice::BaseIs;
@@ -15,24 +15,35 @@ use hoistway_lab::recommend::{Advice, Answer, Match};
 use hoistway_lab::words::counted;
 use std::fmt::Write as _;
 
+/// What of the answers is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Every workload.
+    pub workloads: bool,
+    /// Every column, however narrow the terminal.
+    pub wide: bool,
+    /// What the rule to install is for.
+    pub by: Match,
+}
+
 /// Everything, drive by drive.
-pub fn text(all: &[Advice], options: &Recommend) -> String {
-    let each: Vec<String> = all.iter().map(|a| one(a, options)).collect();
+pub fn text(all: &[Advice], shown: Shown) -> String {
+    let each: Vec<String> = all.iter().map(|a| one(a, shown)).collect();
     each.join("\n")
 }
 
-fn one(a: &Advice, options: &Recommend) -> String {
+fn one(a: &Advice, shown: Shown) -> String {
     let mut out = format!("{}, for {}: {}\n\n", a.field.identity.name(), a.goal.name, headline(a));
     let _ = write!(out, "{}", reasons(a));
     out.push('\n');
-    out.push_str(&table(a, options.wide));
-    if options.all {
+    out.push_str(&table(a, shown.wide));
+    if shown.workloads {
         out.push('\n');
-        out.push_str(&workloads(a, options.wide));
+        out.push_str(&workloads(a, shown.wide));
     }
     out.push('\n');
     out.push_str(&how(a));
-    out.push_str(&installed(a, options.by()));
+    out.push_str(&installed(a, shown.by));
     out
 }
 

@@ -149,7 +149,7 @@ impl ControlService {
                     Err(error) => Err(error),
                 }
             }
-            Ok(request) => self.carry_out(request),
+            Ok(request) => self.perform(request),
             Err(error) => Err(error),
         };
         let answer = match answer {
@@ -203,7 +203,7 @@ impl ControlService {
         Ok(metrics::text(&snapshots))
     }
 
-    fn carry_out(&self, request: Request) -> Result<Value, String> {
+    fn perform(&self, request: Request) -> Result<Value, String> {
         match request {
             Request::List {} => self.list(),
             Request::Stats {} => self.stats(),

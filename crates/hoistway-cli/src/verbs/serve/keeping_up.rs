@@ -28,7 +28,7 @@ impl LatenessMonitor {
     pub fn start(devices: &[Device]) -> LatenessMonitor {
         let (stop, stopped) = channel::<()>();
         let devices = devices.to_vec();
-        let mut watch = Watch { told: vec![false; devices.len()], stolen: false };
+        let mut watch = Told { told: vec![false; devices.len()], stolen: false };
         let look = move || {
             let mut then = Processors::now();
             while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
@@ -47,12 +47,12 @@ impl LatenessMonitor {
 }
 
 /// What was said already.
-struct Watch {
+struct Told {
     told: Vec<bool>,
     stolen: bool,
 }
 
-impl Watch {
+impl Told {
     fn processors(&mut self, stolen: f64) {
         if stolen >= STOLEN && !std::mem::replace(&mut self.stolen, true) {
             let percent = stolen * 100.0;

@@ -6,10 +6,10 @@ use hoistway::setting::{OnChange, Tunable, Unit};
 use hoistway::{ctl, sched};
 
 /// The rows of one stage: a heading, and what stands below it.
-type Rows<'a> = (&'a str, &'a [Tunable]);
+type StageRows<'a> = (&'a str, &'a [Tunable]);
 
 /// Aligned columns, and below them what the words of the column `if changed` mean.
-pub fn text(of_device: Rows, of_group: &[Tunable]) -> String {
+pub fn text(of_device: StageRows, of_group: &[Tunable]) -> String {
     let (heading, list) = of_device;
     let mut out = match list {
         [] => "no tunables\n".into(),

@@ -157,7 +157,7 @@ impl Rect {
     }
 
     /// A line passes through it, or nearly.
-    fn crossed(&self, &(a, b): &Line) -> bool {
+    fn crossed(&self, &(a, b): &Segment) -> bool {
         // The lines are short: points along them a few units apart are enough.
         let n = ((a.0 - b.0).hypot(a.1 - b.1) / 3.0).ceil().max(1.0) as usize;
         (0..=n).any(|i| {
@@ -175,7 +175,7 @@ impl Rect {
 }
 
 /// A straight line.
-type Line = ((f64, f64), (f64, f64));
+type Segment = ((f64, f64), (f64, f64));
 
 /// A text and a box for each point's name: beside it where there is room, else near by with a line to it.
 fn place(
@@ -185,7 +185,7 @@ fn place(
     taken: &mut Vec<Rect>,
     frame: &Rect,
 ) -> Vec<(String, Rect)> {
-    let mut lines: Vec<Line> = steps.windows(2).map(|w| (w[0], w[1])).collect();
+    let mut lines: Vec<Segment> = steps.windows(2).map(|w| (w[0], w[1])).collect();
     let marks = taken.len();
     let mut out: Vec<Option<(String, Rect)>> = points.iter().map(|_| None).collect();
     // The frontier first: its names stand nearest.
@@ -209,7 +209,7 @@ fn spot(
     width: f64,
     taken: &[Rect],
     names: &[Rect],
-    lines: &[Line],
+    lines: &[Segment],
     frame: &Rect,
 ) -> Rect {
     let of = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + LINE };
@@ -253,7 +253,7 @@ fn spot(
 }
 
 /// A line from a point to its name, where the name is not beside it.
-fn leader(point: (f64, f64), label: &Rect) -> Option<Line> {
+fn leader(point: (f64, f64), label: &Rect) -> Option<Segment> {
     let to = label.nearest(point);
     let length = (to.0 - point.0).hypot(to.1 - point.1);
     (length > MARK + 5.0).then_some((point, to))

@@ -366,8 +366,8 @@ impl<'de> DeserializeSeed<'de> for FileKey<'_> {
 
 impl<'de> Deserialize<'de> for ExportSpec {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ExportSpec, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
+        struct ExportVisitor;
+        impl<'de> Visitor<'de> for ExportVisitor {
             type Value = ExportSpec;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -389,7 +389,7 @@ impl<'de> Deserialize<'de> for ExportSpec {
                 Ok(spec)
             }
         }
-        from.deserialize_map(Keys)
+        from.deserialize_map(ExportVisitor)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the documents name is there: links, paths, dependencies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -248,6 +248,53 @@ fn each_dependency_has_a_line_in_the_decision_and_each_line_a_dependency() {
     let stale: Vec<_> = told.difference(&used).collect();
     assert!(missing.is_empty(), "{}: no line for {missing:?}", path.display());
     assert!(stale.is_empty(), "{}: nothing depends on {stale:?}", path.display());
+}
+
+/// Our crates that a crate depends on, tests and features that are off included.
+fn ours_below(name: &str) -> BTreeSet<String> {
+    let path = root().join("crates").join(name).join("Cargo.toml");
+    let text = fs::read_to_string(&path).expect("a manifest is text");
+    let manifest: toml::Table = text.parse().expect("a manifest is TOML");
+    let by_target = manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten();
+    let tables = by_target.filter_map(|(_, t)| t.as_table()).chain([&manifest]);
+    let entries = tables.filter_map(|t| t.get("dependencies")?.as_table()).flatten();
+    let names = entries.map(|(name, _)| name.clone());
+    names.filter(|name| name.starts_with("hoistway")).collect()
+}
+
+/// The picture of the stack has each crate above what it depends on; the table beside it says what the others depend on.
+#[test]
+fn the_architecture_is_that_of_the_manifests() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).expect("the page is there");
+    let picture = text.split("```").nth(1).expect("a picture");
+    let stack: Vec<&str> = picture
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| word.starts_with("hoistway"))
+        .collect();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `hoistway-"));
+    let beside: BTreeMap<String, BTreeSet<String>> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let below = cells[1].split(", ").filter(|word| *word != "-").map(|word| {
+                let word = word.trim_matches('`');
+                if word.starts_with("hoistway") { word.into() } else { format!("hoistway-{word}") }
+            });
+            (format!("hoistway-{}", cells[0].trim_matches('`')), below.collect())
+        })
+        .collect();
+    for entry in fs::read_dir(root().join("crates")).expect("a folder") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        let below = ours_below(&name);
+        let Some(at) = stack.iter().position(|of| *of == name) else {
+            assert_eq!(beside.get(&name), Some(&below), "{name}: in the table of architecture.md");
+            continue;
+        };
+        for other in below {
+            let under = stack[at..].contains(&other.as_str()) || beside.contains_key(&other);
+            assert!(under, "{name} depends on {other}, which does not stand below it");
+        }
+    }
 }
 
 /// Whether an SPDX expression (`/` is the old `OR`) is met by these licences alone. Every bracket that crates use

@@ -735,6 +735,29 @@ mod tests {
     }
 
     #[test]
+    fn the_row_written_and_those_it_changed_are_touched() {
+        let (before, mut after) = (TABLE.defaults(), TABLE.defaults());
+        let touched = |written: &'static Setting<Conf>, before: &Conf, after: &Conf| {
+            TABLE.touched(written, before, after).map(|row| row.tunable.name).collect::<Vec<_>>()
+        };
+        let row = TABLE.set(&mut after, "rule", 7).unwrap();
+        assert_eq!(touched(row, &before, &after), ["rule"], "though it is what it was");
+        let row = TABLE.set(&mut after, "base", 1).unwrap();
+        TABLE.select(&mut after, 2, 1);
+        assert_eq!(touched(row, &before, &after), ["base", "quirk", "rule"]);
+    }
+
+    #[test]
+    fn a_promise_may_hold_under_one_value_of_a_selector() {
+        let always = of(Unit::Millis).on_change(OnChange::Waits);
+        let once = always.only_with("base", 2, OnChange::LaterWaits);
+        assert!((0..4).all(|base| always.keeps_promise(base)));
+        assert_eq!([1, 2].map(|base| once.keeps_promise(base)), [false, true]);
+        let under = [1, 2].map(|base| once.on_change_under(base));
+        assert_eq!(under, [OnChange::LaterWaits, OnChange::Waits]);
+    }
+
+    #[test]
     fn a_slip_of_the_pen_is_recognised() {
         assert_eq!(nearest("wieght", ["weight", "latency"]), Some("weight"));
         assert_eq!(nearest("prio", ["weight", "latency"]), None);

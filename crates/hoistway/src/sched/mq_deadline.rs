@@ -27,6 +27,7 @@
 //! modelled.
 
 use super::lane::{Lane, LaneSlot, Place, Pool};
+use super::tick::{COUNT_MAX, EXPIRE_MS_MAX};
 use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
@@ -212,11 +213,6 @@ const ROWS: &[Setting<MqConf, MqEffect>] = &[
 ];
 static SETTINGS: Settings<MqConf, MqEffect> = Settings::new("mq-deadline", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
-
-/// Largest expiry: ten minutes (chosen).
-const EXPIRE_MS_MAX: u64 = 600_000;
-/// Largest count: the kernel's `int`.
-const COUNT_MAX: u64 = i32::MAX as u64;
 
 const READ: usize = Dir::Read as usize;
 const WRITE: usize = Dir::Write as usize;

@@ -99,6 +99,7 @@ impl SoftwareQueues {
     }
 
     /// Takes `slot` out of whatever list it is on.
+    #[inline]
     fn unlink(&mut self, slot: u32) -> ReqId {
         let (id, place) = self.slots[slot as usize];
         let queue = match place {
@@ -118,6 +119,7 @@ impl SoftwareQueues {
     }
 
     /// The oldest request of the first CPU of `queue` that has one, from CPU `from` on and round again.
+    #[inline]
     fn first_from(&self, queue: usize, from: u32) -> Option<(u32, u32)> {
         let step = self.hw_queues as usize;
         let from = (from as usize).max(queue);

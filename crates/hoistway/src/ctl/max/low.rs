@@ -28,10 +28,10 @@ const CLASSES: usize = 9;
 const BASE_PERIOD: Nanos = Nanos::secs(1);
 const BASE_SAMPLES: u64 = 32;
 /// Base latency of a rotational device; latencies below the second are its cache's.
-const BASE_ROTATIONAL: u64 = 4_000_000;
-const CACHED_BELOW: u64 = 1_000_000;
+const BASE_ROTATIONAL: Nanos = Nanos::ms(4);
+const CACHED_BELOW: Nanos = Nanos::ms(1);
 /// Nobody is silent for longer without being idle.
-const SILENT_MAX: u64 = 5_000_000_000;
+const SILENT_MAX: Nanos = Nanos::secs(5);
 /// The surplus stops growing here (deviation: the text names no bound; it is far above any device).
 const SCALE_MAX: u64 = 4096;
 
@@ -102,7 +102,7 @@ impl LowGroup {
         let silent = !queued
             && self
                 .active
-                .is_none_or(|at| now.since(at).0 > SILENT_MAX.min(idle.saturating_mul(4)));
+                .is_none_or(|at| now.since(at) > SILENT_MAX.min(Nanos(idle.saturating_mul(4))));
         silent || self.think > idle || (self.ios > 0 && self.slow * 5 < self.ios)
     }
 }
@@ -271,9 +271,12 @@ impl Low {
         for (bio, io) in cx.requests.bios(r.id) {
             let latency = now.since(cx.requests.entered(bio)).0;
             let class = size_class(io.sectors.bytes().0);
-            let base =
-                if self.rotational { BASE_ROTATIONAL } else { self.bases[dir as usize][class].ns };
-            let cached = self.rotational && latency < CACHED_BELOW;
+            let base = if self.rotational {
+                BASE_ROTATIONAL.0
+            } else {
+                self.bases[dir as usize][class].ns
+            };
+            let cached = self.rotational && latency < CACHED_BELOW.0;
             let g = self.group(io.group);
             (g.active, g.finished) = (Some(now), Some(now));
             if !cached {

@@ -154,3 +154,26 @@ impl Bfq {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::OnChange;
+
+    /// A promise to touch what was made under the old value needs a function that does.
+    #[test]
+    fn every_promise_has_its_effect() {
+        let needs = |change| matches!(change, OnChange::Waits | OnChange::Limits);
+        let mut found = 0;
+        for row in SETTINGS.rows.iter().filter(|row| needs(row.tunable.on_change)) {
+            assert!(row.effect.is_some(), "{}", row.tunable.name);
+            assert!(
+                row.tunable.only_with.is_some(),
+                "{}: the reference leaves it",
+                row.tunable.name
+            );
+            found += 1;
+        }
+        assert_eq!(found, 7);
+    }
+}

@@ -115,7 +115,7 @@ impl Base {
 }
 
 /// Ten minutes: longer waits make no sense and shorter ones cannot overflow.
-const MS_MAX: u64 = 600_000;
+pub(super) const MS_MAX: u64 = 600_000;
 
 /// The values of a switch that mends a quirk: off with every version of the reference.
 const MENDED: &[u64] = &[0, 0, 1, 0, 0, 0];

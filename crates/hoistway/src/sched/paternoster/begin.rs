@@ -67,7 +67,7 @@ pub(super) struct Begin {
     account: Nanos,
     at: Instant,
     /// For how long others were held while the leader thought, as far as it has not been charged for it.
-    thought: Nanos,
+    thinking: Nanos,
     pub count: u64,
 }
 
@@ -81,7 +81,7 @@ impl Begin {
             until: None,
             account: ACCOUNT,
             at: now,
-            thought: Nanos::ZERO,
+            thinking: Nanos::ZERO,
             count: 0,
         }
     }
@@ -106,10 +106,10 @@ impl Begin {
     pub fn allows(
         &mut self,
         now: Instant,
-        (leaf, had): (LeafId, Nanos),
+        (leaf, drive_time): (LeafId, Nanos),
         other_target: Option<Instant>,
     ) -> bool {
-        if had >= self.most {
+        if drive_time >= self.most {
             return false;
         }
         self.settle(now);
@@ -126,7 +126,7 @@ impl Begin {
             _ if self.requests > 0 => past,
             Some(until) => {
                 let held = past.saturating_sub(now.since(until));
-                self.thought += held;
+                self.thinking += held;
                 held
             }
             None => Nanos::ZERO,
@@ -137,9 +137,9 @@ impl Begin {
 
     /// The leader, and for how long others were held while it thought since it was asked last. Who reads little and
     /// often holds everybody all the time; its service alone would not show it for minutes.
-    pub fn thought(&mut self, now: Instant) -> Option<(LeafId, Nanos)> {
+    pub fn take_thinking(&mut self, now: Instant) -> Option<(LeafId, Nanos)> {
         self.settle(now);
-        let thought = core::mem::take(&mut self.thought);
+        let thought = core::mem::take(&mut self.thinking);
         (thought > Nanos::ZERO).then_some((self.leader, thought))
     }
 
@@ -152,7 +152,7 @@ impl Begin {
     }
 
     /// A request of a leader is over; `idle`: it was the last of its leaf.
-    pub fn over(&mut self, now: Instant, idle: bool) {
+    pub fn completed(&mut self, now: Instant, idle: bool) {
         self.settle(now);
         self.requests -= 1;
         if idle && self.requests == 0 && self.account > Nanos::ZERO {
@@ -161,7 +161,7 @@ impl Begin {
     }
 
     /// A request of a leader is over or waits no longer in another way.
-    pub fn gone(&mut self, now: Instant) {
+    pub fn withdrawn(&mut self, now: Instant) {
         self.settle(now);
         self.requests -= 1;
     }
@@ -199,28 +199,28 @@ impl Paternoster {
 
     /// Has the leaf just begun, so that its next request goes first?
     pub(super) fn leads(&mut self, now: Instant, id: LeafId, group: GroupId) -> bool {
-        if let Some((leader, thought)) = self.begin.thought(now) {
+        if let Some((leader, thought)) = self.begin.take_thinking(now) {
             let leader = self.fair.leaf_mut(leader);
-            leader.had = Nanos(leader.had.0.saturating_add(thought.0));
+            leader.drive_time = Nanos(leader.drive_time.0.saturating_add(thought.0));
         }
         let leaf = self.fair.leaf_mut(id);
         if leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now) {
-            leaf.had = Nanos::ZERO;
+            leaf.drive_time = Nanos::ZERO;
             leaf.together = self.begin.begins(now);
         }
         if self.begin.is_batch(leaf.together) || leaf.waiting + leaf.inside >= DEEP {
-            leaf.had = Nanos(u64::MAX);
+            leaf.drive_time = Nanos(u64::MAX);
         }
         if !leaf.sync || leaf.sync_write {
             return false;
         }
-        let had = if self.media.is_disk() {
-            leaf.had
+        let drive_time = if self.media.is_disk() {
+            leaf.drive_time
         } else {
-            Nanos(leaf.had.0.saturating_mul(FLASH_FASTER))
+            Nanos(leaf.drive_time.0.saturating_mul(FLASH_FASTER))
         };
         let own = self.lane.target(group).map(|t| t.owner);
-        self.begin.allows(now, (id, had), self.lane.target_served(own))
+        self.begin.allows(now, (id, drive_time), self.lane.target_served(own))
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(b.holds(at(0)), None);
         b.arrived(at(0), LeafId(1));
         assert_eq!(b.holds(at(5)), Some(Hold::Served));
-        b.over(at(10), true);
+        b.completed(at(10), true);
         assert_eq!(b.holds(at(17)), Some(Hold::Until(at(18))));
         assert_eq!(b.holds(at(18)), None);
     }
@@ -264,18 +264,18 @@ mod tests {
     #[test]
     fn a_leader_pays_for_the_moments_in_which_it_thinks() {
         let mut b = begin();
-        assert_eq!(b.thought(at(0)), None);
+        assert_eq!(b.take_thinking(at(0)), None);
         b.arrived(at(0), LeafId(1));
-        b.over(at(1), true);
-        assert_eq!(b.thought(at(5)), Some((LeafId(1), Nanos::ms(4))));
-        assert_eq!(b.thought(at(7)), Some((LeafId(1), Nanos::ms(2))), "each moment once");
+        b.completed(at(1), true);
+        assert_eq!(b.take_thinking(at(5)), Some((LeafId(1), Nanos::ms(4))));
+        assert_eq!(b.take_thinking(at(7)), Some((LeafId(1), Nanos::ms(2))), "each moment once");
         assert_eq!(
-            b.thought(at(100)),
+            b.take_thinking(at(100)),
             Some((LeafId(1), Nanos::ms(2))),
             "up to the end of the hold"
         );
         b.arrived(at(200), LeafId(2));
-        assert_eq!(b.thought(at(300)), None, "being served is not thinking");
+        assert_eq!(b.take_thinking(at(300)), None, "being served is not thinking");
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         while now < 100_000 {
             if b.allows(at(now), (LeafId(1), Nanos::ZERO), None) {
                 b.arrived(at(now), LeafId(1));
-                b.over(at(now + 10), true);
+                b.completed(at(now + 10), true);
                 held += 10;
             }
             now += 10;

@@ -24,8 +24,8 @@ use crate::env::Cx;
 use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
 
-/// One unit of service, in ns of disk time.
-const UNIT_TIME: u64 = 64_000;
+/// Disk time of one unit of service.
+const UNIT_TIME: Nanos = Nanos::us(64);
 const SLICE_LEAST: Nanos = Nanos::ms(400);
 const SLICE_MOST: Nanos = Nanos::ms(800);
 const SLICE_SERVICES: u64 = 20;
@@ -193,7 +193,7 @@ impl Paternoster {
 
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
     pub(super) fn completed_disk(&mut self, took: Nanos, s: &RequestSlot) {
-        let time_units = took.0 * UNIT / UNIT_TIME;
+        let time_units = took.0 * UNIT / UNIT_TIME.0;
         self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
         if s.lane {
             if self.disk.is_slicing() && !s.leads {

@@ -90,7 +90,7 @@ pub(super) struct Leaf {
     pub rest: Nanos,
     idle_since: Option<Instant>,
     /// Of the drive since it began.
-    pub had: Nanos,
+    pub drive_time: Nanos,
     /// Number of the beginnings near its own.
     pub together: u32,
     /// Its process or its group has gone.
@@ -115,7 +115,7 @@ impl Leaf {
             thought: Nanos(u64::MAX),
             rest: THINK_MOST,
             idle_since: None,
-            had: Nanos::ZERO,
+            drive_time: Nanos::ZERO,
             together: 0,
             gone: false,
         }

@@ -117,7 +117,7 @@ enum SlotPlace {
     Nowhere,
     /// In the FIFO of its leaf.
     Greedy,
-    TargetLane,
+    Lane,
     /// Given back by the device; goes before everything.
     Returned,
     Inside,
@@ -513,7 +513,7 @@ impl Scheduler for Paternoster {
         let slot = id.slot();
         let place = match (at, lane) {
             (At::Head, _) => SlotPlace::Returned,
-            (At::Tail, true) => SlotPlace::TargetLane,
+            (At::Tail, true) => SlotPlace::Lane,
             (At::Tail, false) => SlotPlace::Greedy,
         };
         let arrived = r.alloc;
@@ -533,7 +533,7 @@ impl Scheduler for Paternoster {
         };
         match place {
             SlotPlace::Returned => self.returned.push_front(&mut self.links, slot),
-            SlotPlace::TargetLane => {
+            SlotPlace::Lane => {
                 if !leads {
                     self.valve.see_lane(self.around());
                 }
@@ -583,10 +583,10 @@ impl Scheduler for Paternoster {
         let took = now.since(self.completed.max(issued));
         self.completed = now;
         let leaf = self.fair.leaf_mut(s.leaf);
-        leaf.had = Nanos(leaf.had.0.saturating_add(took.0));
+        leaf.drive_time = Nanos(leaf.drive_time.0.saturating_add(took.0));
         if s.leads {
             let idle = leaf.is_idle();
-            self.begin.over(now, idle);
+            self.begin.completed(now, idle);
         }
         if self.media.is_disk() {
             self.completed_disk(took, &s);
@@ -614,7 +614,7 @@ impl Scheduler for Paternoster {
         let Some(s) = self.left(now, id) else { return };
         self.lane.inside -= u32::from(s.lane);
         if s.leads {
-            self.begin.gone(now);
+            self.begin.withdrawn(now);
         }
     }
 
@@ -656,13 +656,13 @@ impl Scheduler for Paternoster {
         }
         match s.place {
             SlotPlace::Greedy => self.fair.remove(&mut self.links, s.leaf, gone.slot()),
-            SlotPlace::TargetLane => self.lane.remove(gone.slot()),
+            SlotPlace::Lane => self.lane.remove(gone.slot()),
             SlotPlace::Returned => self.returned.remove(&mut self.links, gone.slot()),
             SlotPlace::Nowhere | SlotPlace::Inside => return,
         }
         self.slots[gone.index()].place = SlotPlace::Nowhere;
         if s.leads {
-            self.begin.gone(now);
+            self.begin.withdrawn(now);
         }
         self.fair.leaf_mut(s.leaf).waiting -= 1;
         self.fair.release_if_idle(s.leaf);

@@ -2,10 +2,9 @@
 
 use super::{Early, Release};
 use crate::env::Cx;
+use crate::sched::bfq::tunables::MS_MAX;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 use crate::unit::{Instant, Nanos};
-
-const MS_MAX: u64 = 600_000;
 
 /// Rows that v1 has: those before raising's.
 const IN_V1: usize = 15;

@@ -101,6 +101,23 @@ pub struct Recorded {
 const WEIGHTS: [(&str, u64); 6] =
     [("a", 300), ("b", 100), ("w0", 100), ("w1", 200), ("w2", 300), ("w3", 400)];
 
+/// No rules have that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownBase {
+    /// What was asked for.
+    pub word: String,
+    /// The names there are.
+    pub known: &'static [&'static str],
+}
+
+impl fmt::Display for UnknownBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no such base: '{}'; there are {}", self.word, self.known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownBase {}
+
 impl Recorded {
     /// How the recordings of Linux 6.1 were made: a tick of 10 ms, requests up to 512 KiB and 256 segments, a
     /// clock that stands still while a call lasts (hence `first_think`), group weights 100 to 400, flash
@@ -136,11 +153,10 @@ impl Recorded {
     /// or changed nothing since the one before it.
     ///
     /// # Errors
-    /// No such word; the text lists those there are.
-    pub fn set_base(&mut self, word: &str) -> Result<(), String> {
-        let words = bases(bfq::ENTRY.tunables);
-        let at = place(words, word)
-            .ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
+    /// No such word.
+    pub fn set_base(&mut self, word: &str) -> Result<(), UnknownBase> {
+        let known = bases(bfq::ENTRY.tunables);
+        let at = place(known, word).ok_or_else(|| UnknownBase { word: word.into(), known })?;
         self.set("base", at);
         let words = bases(mq_deadline::ENTRY.tunables);
         let before = if word == "7.3" { "6.12" } else { "6.1" };

@@ -246,5 +246,5 @@ fn a_line_that_no_recording_has_is_an_error() {
     let mut odd = Recorded::linux_6_1();
     odd.set_weight("w0", 0);
     assert!(matches!(replay(HEAD, &odd), Err(Mistake::Setting(_))));
-    assert!(odd.set_base("2.6").unwrap_err().contains("6.1, "));
+    assert!(odd.set_base("2.6").unwrap_err().to_string().contains("6.1, "));
 }

@@ -125,11 +125,11 @@ fn one_at_a_time(common: &Common) -> Result<Option<u64>, Failure> {
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn kernel(common: &Common) -> Result<Chosen, Failure> {
     use hoistway_lab::world::Kernel;
-    use hoistway_machine::kernel::{Machine, MachineOptions, PlaceTarget};
+    use hoistway_machine::kernel::{Machine, MachineOptions, VolumeTarget};
     let size = one_at_a_time(common)?;
     let target = match (&common.target_dir, &common.device) {
-        (Some(dir), _) => PlaceTarget::Dir(dir.clone()),
-        (_, Some(device)) => PlaceTarget::Device(device.clone()),
+        (Some(dir), _) => VolumeTarget::Dir(dir.clone()),
+        (_, Some(device)) => VolumeTarget::Device(device.clone()),
         _ if common.file.is_some() => {
             let what = "--file: a file is scheduled by the device it lies on; name its folder with --target-dir";
             return Err(Failure::Usage(what.into()));

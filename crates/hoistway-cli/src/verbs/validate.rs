@@ -21,7 +21,7 @@ use hoistway_lab::validate::{Row, Side, carry_out, rows};
 use hoistway_lab::world::{Engine, Kernel, Sim, World};
 use hoistway_machine::emulator::{Emulator, EmulatorOptions};
 use hoistway_machine::engine::{Storage, StorageTarget};
-use hoistway_machine::kernel::{Machine, MachineOptions, PlaceTarget};
+use hoistway_machine::kernel::{Machine, MachineOptions, VolumeTarget};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -398,7 +398,7 @@ fn kernel(device: &Path) -> Result<Box<dyn World>, Failure> {
         what: "validate".into(),
         ..MachineOptions::default()
     };
-    let machine = Machine::open(&PlaceTarget::Device(device.into()), options);
+    let machine = Machine::open(&VolumeTarget::Device(device.into()), options);
     let machine = machine.map_err(|e| Failure::Environment(e.to_string()))?;
     Ok(Box::new(Kernel(machine)))
 }

@@ -21,8 +21,7 @@ fn proc(name: &str, role: Role, latency: &[u64], bytes: u64) -> ProcRecord {
         ],
         censored: (name == "stuck").then_some(Nanos::secs(60)),
         starved: Nanos(7),
-        counts: Vec::new(),
-        phases: Vec::new(),
+        ..ProcRecord::default()
     }
 }
 

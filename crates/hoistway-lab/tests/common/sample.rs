@@ -154,10 +154,7 @@ fn one(seed: u64, wait: f64, rate: f64, samples: u64, key: usize) -> Rep {
             bytes,
             ios: bytes / 4096,
             intervals,
-            censored: None,
-            starved: Nanos::ZERO,
-            counts: Vec::new(),
-            phases: Vec::new(),
+            ..ProcRecord::default()
         }
     };
     let target = proc_of("target", Role::Target, latency, series(mine));
@@ -168,12 +165,8 @@ fn one(seed: u64, wait: f64, rate: f64, samples: u64, key: usize) -> Rep {
         measured: Nanos::secs(10),
         procs: vec![target, rest],
         device,
-        marks: Vec::new(),
-        monitor: Vec::new(),
-        files: Vec::new(),
-        targets: Vec::new(),
         trace_digest: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key as u64,
-        figures: Vec::new(),
+        ..Rep::default()
     }
 }
 

@@ -11,7 +11,7 @@ mod probe;
 pub use probe::RealProbe;
 
 use crate::MachineError;
-use crate::kernel::{Guard, Place, PlaceTarget, Queue, SCRATCH, Watch, resolve};
+use crate::kernel::{Guard, Queue, SCRATCH, Volume, VolumeTarget, Watch, resolve};
 use crate::os;
 use hoistway_files::Identity;
 use hoistway_serve::system::Buffer;
@@ -61,12 +61,12 @@ pub struct Opened {
 pub fn look(
     target: &Path,
     allowed: &Allowed,
-) -> Result<(Place, Subject, Vec<String>), MachineError> {
+) -> Result<(Volume, Subject, Vec<String>), MachineError> {
     let device = std::fs::metadata(target).map_err(os(target.display().to_string()))?;
     let place = if device.file_type().is_block_device() {
-        resolve(&PlaceTarget::Device(target.into()))?
+        resolve(&VolumeTarget::Device(target.into()))?
     } else {
-        resolve(&PlaceTarget::Dir(target.into()))?
+        resolve(&VolumeTarget::Dir(target.into()))?
     };
     let shown = target.display();
     if !place.is_dir && allowed.write {
@@ -102,7 +102,7 @@ pub fn look(
 }
 
 fn subject(
-    place: &Place,
+    place: &Volume,
     queue: &Queue,
     allowed: &Allowed,
     target: &Path,

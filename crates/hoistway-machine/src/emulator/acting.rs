@@ -24,7 +24,7 @@
 //! scatter is not taken off, nor seen in the figures of lateness, which are this process's alone.
 
 use super::store::Store;
-use crate::kernel::Lateness as Told;
+use crate::kernel::Lateness as Late;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use hoistway::{Instant, Nanos, Op};
 use hoistway_run::Histogram;
@@ -323,9 +323,9 @@ impl Acting {
     }
 
     /// How late commands were, since the self-test.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> Late {
         let late = self.lateness();
-        Told {
+        Late {
             modelled_ns: u64::try_from(late.modelled).unwrap_or(u64::MAX),
             late_ns: u64::try_from(late.late.sum()).unwrap_or(u64::MAX),
         }

@@ -3,7 +3,7 @@
 //! An emulator that is late is not the drive any more. Only its own process knows, and whoever measures needs it for
 //! the span of one run, so counts since the start are told, of which the reader takes the difference of two readings.
 
-use crate::kernel::{Lateness, Place};
+use crate::kernel::{Lateness, Volume};
 use std::fs;
 
 /// Name of the file; no drive has it.
@@ -22,7 +22,7 @@ fn parse(text: &str) -> Option<Lateness> {
 }
 
 /// Of all drives of a place; `None`: not all of its storage is acted out, or an emulator is gone.
-pub(crate) fn lateness(place: &Place) -> Option<Lateness> {
+pub(crate) fn lateness(place: &Volume) -> Option<Lateness> {
     let mut sum = Lateness::default();
     for file in super::drive_files(place)? {
         let one = parse(&fs::read_to_string(file.with_file_name(FILE)).ok()?)?;

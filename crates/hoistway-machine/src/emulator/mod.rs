@@ -28,7 +28,7 @@ pub use process::EmulatorProcess;
 pub use queue::QueueRow;
 pub use state::{Known, cleanup, known};
 
-use crate::kernel::Place;
+use crate::kernel::Volume;
 use crate::kernel::loopdev::{Detached, LoopDevice, LoopOptions};
 use crate::{MachineError, os};
 use acting::{Acting, Service};
@@ -71,12 +71,12 @@ pub fn is_drive(file: &Path) -> bool {
 }
 
 /// Whether all storage of a place is drives of emulators.
-pub fn is_emulated(place: &Place) -> bool {
+pub fn is_emulated(place: &Volume) -> bool {
     drive_files(place).is_some()
 }
 
 /// The files that emulators act the storage of a place out as; `None`: not all of it is.
-fn drive_files(place: &Place) -> Option<Vec<PathBuf>> {
+fn drive_files(place: &Volume) -> Option<Vec<PathBuf>> {
     let file = |what: &String| what.strip_prefix("backing file ").map(PathBuf::from);
     let files = place.chain.iter().filter_map(|link| file(link.what.as_ref()?));
     let files: Vec<PathBuf> = files.collect();

@@ -243,7 +243,7 @@ impl Process {
                     let begin = self.next();
                     self.inbox.send(Report::Begin { p: self.p, begin });
                 }
-                Instruction::Calls(calls) => match self.carry_out(&calls) {
+                Instruction::Calls(calls) => match self.make(&calls) {
                     Ok(ran) => {
                         let next = (self.state.left == 0).then(|| self.next());
                         self.inbox.send(Report::Did { p: self.p, ran, next });
@@ -307,7 +307,7 @@ impl Process {
         Begin { operation, data }
     }
 
-    fn carry_out(&mut self, calls: &Calls) -> Result<Vec<Ran>, String> {
+    fn make(&mut self, calls: &Calls) -> Result<Vec<Ran>, String> {
         let ran = &calls.ran;
         let operation = self.state.operation.expect("calls belong to an operation");
         let taken = match operation {

@@ -185,7 +185,7 @@ fn is_head(folder: &Path) -> bool {
 /// The number of the device that holds the backing file of a loop device.
 fn backing(system: &System, folder: &Path) -> Option<String> {
     let file = line(&folder.join("loop/backing_file"))?;
-    super::place::number_of_file(system, Path::new(&file))
+    super::volume::number_of_file(system, Path::new(&file))
 }
 
 /// What a folder of links points to, in order of their names.

@@ -7,8 +7,8 @@
 //! chosen.
 
 use super::others::{Moved, Others, Processes, foreign, lazy_init};
-use super::place::Place;
 use super::queue::{Diskstats, Queue};
+use super::volume::Volume;
 use super::{System, line};
 use crate::engine::Processors;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub struct Conditions {
 
 impl Watch {
     /// Begins.
-    pub fn begin(place: &Place) -> Watch {
+    pub fn begin(place: &Volume) -> Watch {
         let system = place.system().clone();
         let queues = place.queues.iter();
         let queues = queues.filter_map(|q| Some((q.clone(), q.diskstats().ok()?)));
@@ -175,7 +175,7 @@ impl Watch {
 
 impl Conditions {
     /// What stands without a run: governor, battery; to be said before one begins.
-    pub fn now(place: &Place) -> Conditions {
+    pub fn now(place: &Volume) -> Conditions {
         let mut found = Conditions::default();
         standing(place.system(), &mut found);
         found

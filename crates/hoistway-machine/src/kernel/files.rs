@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Where the files of jobs are.
 #[derive(Clone, Debug)]
-pub enum Ground {
+pub enum FileStore {
     /// In a folder that is ours.
     Folder(Folder),
     /// On a block device, which may be written to or not.
@@ -42,9 +42,9 @@ pub enum Ground {
     },
 }
 
-/// [`Ground`] as another process is told of it.
+/// [`FileStore`] as another process is told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reach {
+pub enum FileStoreAddress {
     /// A folder.
     Folder {
         /// Where it was made, for messages.
@@ -100,46 +100,46 @@ pub struct FileAt {
     pub raw: bool,
 }
 
-impl Ground {
+impl FileStore {
     /// How another process reaches it while this one lives.
-    pub fn encode(&self) -> Reach {
+    pub fn encode(&self) -> FileStoreAddress {
         match self {
-            Ground::Folder(folder) => {
+            FileStore::Folder(folder) => {
                 let descriptor = folder.dir().as_fd().as_raw_fd();
-                Reach::Folder {
+                FileStoreAddress::Folder {
                     path: folder.path.clone(),
                     open: format!("/proc/{}/fd/{descriptor}", std::process::id()),
                 }
             }
-            Ground::Device { path, writable } => {
-                Reach::Device { path: path.clone(), writable: *writable }
+            FileStore::Device { path, writable } => {
+                FileStoreAddress::Device { path: path.clone(), writable: *writable }
             }
         }
     }
 
     /// The reverse, in another process.
-    pub fn decode(reach: &Reach) -> Result<Ground, String> {
+    pub fn decode(reach: &FileStoreAddress) -> Result<FileStore, String> {
         match reach {
-            Reach::Folder { path, open } => {
+            FileStoreAddress::Folder { path, open } => {
                 let opened = File::open(open).map_err(|e| format!("{}: {e}", path.display()))?;
                 let folder = Folder::planned(path.clone());
                 folder.open(Dir::from_open(OwnedFd::from(opened), path.clone()));
-                Ok(Ground::Folder(folder))
+                Ok(FileStore::Folder(folder))
             }
-            Reach::Device { path, writable } => {
-                Ok(Ground::Device { path: path.clone(), writable: *writable })
+            FileStoreAddress::Device { path, writable } => {
+                Ok(FileStore::Device { path: path.clone(), writable: *writable })
             }
         }
     }
 
     /// It is a device.
     pub fn is_device(&self) -> bool {
-        matches!(self, Ground::Device { .. })
+        matches!(self, FileStore::Device { .. })
     }
 
     /// Loads may write.
     pub fn writable(&self) -> bool {
-        !matches!(self, Ground::Device { writable: false, .. })
+        !matches!(self, FileStore::Device { writable: false, .. })
     }
 
     /// Where the files of a layout are, in order of their ids.
@@ -147,15 +147,17 @@ impl Ground {
         let place = |(i, f): (usize, &LaidOut)| {
             let (bytes, exists, raw) = (f.bytes, f.exists, f.raw);
             match self {
-                Ground::Folder(_) if raw => FileAt { bytes, exists, raw, ..self.block(capacity) },
-                Ground::Folder(folder) => {
+                FileStore::Folder(_) if raw => {
+                    FileAt { bytes, exists, raw, ..self.block(capacity) }
+                }
+                FileStore::Folder(folder) => {
                     let name = match exists {
                         true => format!("file{i}-{bytes}"),
                         false => format!("made{i}"),
                     };
                     FileAt { path: folder.path.join(name), base: 0, bytes, exists, raw }
                 }
-                Ground::Device { path, .. } => {
+                FileStore::Device { path, .. } => {
                     FileAt { path: path.clone(), base: f.start, bytes, exists, raw }
                 }
             }
@@ -166,8 +168,8 @@ impl Ground {
     /// Where I/O past the file system goes.
     pub fn block(&self, capacity: u64) -> FileAt {
         let path = match self {
-            Ground::Folder(folder) => folder.path.join(format!("device-{capacity}")),
-            Ground::Device { path, .. } => path.clone(),
+            FileStore::Folder(folder) => folder.path.join(format!("device-{capacity}")),
+            FileStore::Device { path, .. } => path.clone(),
         };
         FileAt { path, base: 0, bytes: capacity, exists: true, raw: true }
     }
@@ -188,11 +190,11 @@ impl Ground {
     fn open_with(&self, place: &FileAt, flags: OFlags) -> io::Result<File> {
         let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
         let opened = match self {
-            Ground::Folder(folder) => {
+            FileStore::Folder(folder) => {
                 let name = place.path.file_name().unwrap_or_default();
                 rustix::fs::openat(folder.dir(), name, flags | OFlags::NOFOLLOW, mode)
             }
-            Ground::Device { .. } => rustix::fs::open(&place.path, flags, mode),
+            FileStore::Device { .. } => rustix::fs::open(&place.path, flags, mode),
         };
         Ok(opened?.into())
     }
@@ -200,17 +202,17 @@ impl Ground {
     /// Whether a file is there.
     pub fn has(&self, place: &FileAt) -> bool {
         match self {
-            Ground::Folder(folder) => {
+            FileStore::Folder(folder) => {
                 let name = place.path.file_name().unwrap_or_default();
                 rustix::fs::statat(folder.dir(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
             }
-            Ground::Device { .. } => place.path.exists(),
+            FileStore::Device { .. } => place.path.exists(),
         }
     }
 
     /// Removes a file of a folder.
     pub fn remove(&self, place: &FileAt) -> io::Result<()> {
-        let Ground::Folder(folder) = self else {
+        let FileStore::Folder(folder) = self else {
             return Err(io::Error::other("there are no files on a device"));
         };
         let name = place.path.file_name().unwrap_or_default();
@@ -221,10 +223,10 @@ impl Ground {
     /// device.
     pub fn sync(&self) -> Result<(), MachineError> {
         match self {
-            Ground::Folder(folder) => {
+            FileStore::Folder(folder) => {
                 rustix::fs::syncfs(folder.dir()).map_err(os(folder.path.display().to_string()))
             }
-            Ground::Device { path, .. } => {
+            FileStore::Device { path, .. } => {
                 let name = path.display().to_string();
                 File::open(path).and_then(|device| device.sync_all()).map_err(os(name))
             }
@@ -256,10 +258,10 @@ const STEP: usize = 1 << 20;
 
 impl Filled {
     /// Bytes that [`Filled::fill`] would write; from now on they count as written.
-    pub fn assume(&mut self, ground: &Ground, places: &[FileAt], blocks: &[(u64, u64)]) -> u64 {
+    pub fn assume(&mut self, store: &FileStore, places: &[FileAt], blocks: &[(u64, u64)]) -> u64 {
         let before = self.ranges.bytes();
         let mut files = 0;
-        for (path, from, to) in wanted(places, blocks, ground) {
+        for (path, from, to) in wanted(places, blocks, store) {
             match path {
                 None => self.ranges.add(from, to),
                 Some(path) if self.files.iter().any(|f| f == path) => {}
@@ -276,24 +278,24 @@ impl Filled {
     /// `watch` is asked now and then; false: it was interrupted, and false is returned.
     pub fn fill(
         &mut self,
-        ground: &Ground,
+        store: &FileStore,
         places: &[FileAt],
         blocks: &[(u64, u64)],
         capacity: u64,
         data: Fill,
         watch: &mut dyn FnMut() -> bool,
     ) -> Result<bool, MachineError> {
-        if !ground.writable() || (data == Fill::Zero && ground.is_device()) {
+        if !store.writable() || (data == Fill::Zero && store.is_device()) {
             return Ok(true);
         }
         let mut wrote = false;
         let rng = (data == Fill::Random).then(|| stream(0, "fill"));
         let mut writer = Writer { buffer: Buffer::zeroed(STEP), rng, watch };
-        for (path, from, to) in wanted(places, blocks, ground) {
+        for (path, from, to) in wanted(places, blocks, store) {
             match path {
                 None => {
-                    let block = ground.block(capacity);
-                    let made = filled_later(ground, &block)?;
+                    let block = store.block(capacity);
+                    let made = filled_later(store, &block)?;
                     for (from, to) in self.ranges.missing(from, to) {
                         if !writer.write(&made, &block.path, from, to)? {
                             return Ok(false);
@@ -306,7 +308,7 @@ impl Filled {
                 Some(path) => {
                     let place =
                         FileAt { path: path.into(), base: 0, bytes: to, exists: true, raw: false };
-                    let made = filled_later(ground, &place)?;
+                    let made = filled_later(store, &place)?;
                     // In one piece, if the file system can. Where it cannot allocate, writing does.
                     let _ = fallocate(&made, FallocateFlags::empty(), 0, to);
                     if !writer.write(&made, path, from, to)? {
@@ -318,7 +320,7 @@ impl Filled {
             }
         }
         if wrote {
-            ground.sync()?;
+            store.sync()?;
         }
         Ok(true)
     }
@@ -328,11 +330,11 @@ impl Filled {
 fn wanted<'a>(
     places: &'a [FileAt],
     blocks: &'a [(u64, u64)],
-    ground: &'a Ground,
+    store: &'a FileStore,
 ) -> impl Iterator<Item = (Option<&'a Path>, u64, u64)> {
-    let files = places.iter().filter(|p| p.exists && !p.raw).map(move |p| match ground {
-        Ground::Folder(_) => (Some(p.path.as_path()), 0, p.bytes),
-        Ground::Device { .. } => (None, p.base, p.base + p.bytes),
+    let files = places.iter().filter(|p| p.exists && !p.raw).map(move |p| match store {
+        FileStore::Folder(_) => (Some(p.path.as_path()), 0, p.bytes),
+        FileStore::Device { .. } => (None, p.base, p.base + p.bytes),
     });
     let blocks = blocks.iter().map(|&(start, len)| (None, start, start + len));
     files.chain(blocks).map(|(path, from, to)| (path, from / PAGE * PAGE, page_up(to)))
@@ -345,13 +347,13 @@ fn page_up(at: u64) -> u64 {
 const PAGE: u64 = 4096;
 
 /// Opens a file for filling; a file of a folder is made. Past the page cache, if the file system can.
-fn filled_later(ground: &Ground, place: &FileAt) -> Result<File, MachineError> {
+fn filled_later(store: &FileStore, place: &FileAt) -> Result<File, MachineError> {
     let name = || place.path.display().to_string();
-    let file = ground.make(place)?;
-    if !ground.is_device() && file.metadata().map_err(os(name()))?.len() < place.bytes {
+    let file = store.make(place)?;
+    if !store.is_device() && file.metadata().map_err(os(name()))?.len() < place.bytes {
         file.set_len(place.bytes).map_err(os(name()))?;
     }
-    Ok(ground.open(place, true).unwrap_or(file))
+    Ok(store.open(place, true).unwrap_or(file))
 }
 
 struct Writer<'a> {
@@ -395,24 +397,24 @@ pub(super) fn drop_cached(file: &File) {
 
 /// Before a run: what earlier ones have made is gone, what they left dirty is written, and nothing is cached.
 pub(super) fn settle(
-    ground: &Ground,
+    store: &FileStore,
     places: &[FileAt],
     capacity: u64,
 ) -> Result<(), MachineError> {
-    let block = ground.block(capacity);
-    let device = ground.is_device();
-    if ground.writable() {
-        ground.sync()?;
+    let block = store.block(capacity);
+    let device = store.is_device();
+    if store.writable() {
+        store.sync()?;
     }
     for place in if device { std::slice::from_ref(&block) } else { places } {
         let name = || place.path.display().to_string();
-        if !device && !place.exists && ground.has(place) {
-            ground.remove(place).map_err(os(name()))?;
+        if !device && !place.exists && store.has(place) {
+            store.remove(place).map_err(os(name()))?;
         }
-        if !ground.has(place) {
+        if !store.has(place) {
             continue;
         }
-        drop_cached(&ground.open(place, false)?);
+        drop_cached(&store.open(place, false)?);
     }
     Ok(())
 }
@@ -425,10 +427,10 @@ mod tests {
         LaidOut { start, bytes, exists, raw: false, in_pieces: false }
     }
 
-    fn opened(dir: &Path) -> Ground {
+    fn opened(dir: &Path) -> FileStore {
         let folder = Folder::planned(dir.into());
         folder.open(Dir::open(dir).unwrap());
-        Ground::Folder(folder)
+        FileStore::Folder(folder)
     }
 
     #[test]
@@ -439,8 +441,8 @@ mod tests {
         std::fs::create_dir_all(&other).unwrap();
         let victim = dir.join("victim");
         std::fs::write(&victim, "precious").unwrap();
-        let ground = opened(&own);
-        let places = ground.places(&[laid_out(0, 8192, true), laid_out(0, 0, false)], 1 << 24);
+        let store = opened(&own);
+        let places = store.places(&[laid_out(0, 8192, true), laid_out(0, 0, false)], 1 << 24);
         // Whoever owns the folder around ours puts links where our files would be.
         std::fs::rename(&own, &moved).unwrap();
         std::os::unix::fs::symlink(&other, &own).unwrap();
@@ -448,12 +450,12 @@ mod tests {
             let link = other.join(place.path.file_name().unwrap());
             std::os::unix::fs::symlink(&victim, link).unwrap();
         }
-        let worker = Ground::decode(&ground.encode()).unwrap();
+        let worker = FileStore::decode(&store.encode()).unwrap();
         let mut filled = Filled::default();
-        assert!(filled.fill(&ground, &places, &[], 1 << 24, Fill::Random, &mut || true).unwrap());
+        assert!(filled.fill(&store, &places, &[], 1 << 24, Fill::Random, &mut || true).unwrap());
         worker.make(&places[1]).unwrap().write_all_at(b"x", 0).unwrap();
         worker.open(&places[0], false).unwrap().write_all_at(b"y", 0).unwrap();
-        settle(&ground, &places, 1 << 24).unwrap();
+        settle(&store, &places, 1 << 24).unwrap();
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
         assert_eq!(std::fs::read_dir(&other).unwrap().count(), 2, "the links are as they were");
         let left: Vec<_> = std::fs::read_dir(&moved).unwrap().flatten().collect();
@@ -468,11 +470,11 @@ mod tests {
     #[test]
     fn files_of_a_folder_are_files_and_of_a_device_ranges() {
         let layout = [laid_out(1 << 20, 8192, true), laid_out(2 << 20, 4096, false)];
-        let planned = Ground::Folder(Folder::planned("/x".into()));
+        let planned = FileStore::Folder(Folder::planned("/x".into()));
         let folder = planned.places(&layout, 1 << 30);
         assert_eq!((folder[0].path.to_str(), folder[0].base), (Some("/x/file0-8192"), 0));
         assert_eq!((folder[1].path.to_str(), folder[1].exists), (Some("/x/made1"), false));
-        let device = Ground::Device { path: "/dev/x".into(), writable: false };
+        let device = FileStore::Device { path: "/dev/x".into(), writable: false };
         let places = device.places(&layout, 1 << 30);
         assert_eq!((places[1].path.to_str(), places[1].base), (Some("/dev/x"), 2 << 20));
         let mut filled = Filled::default();
@@ -486,13 +488,13 @@ mod tests {
     fn files_are_written_once_with_data_that_does_not_repeat() {
         let dir = std::env::temp_dir().join(format!("hoistway-files-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let ground = opened(&dir);
+        let store = opened(&dir);
         let layout = [laid_out(0, 1 << 20, true), laid_out(1 << 20, 4096, false)];
-        let places = ground.places(&layout, 1 << 24);
+        let places = store.places(&layout, 1 << 24);
         let mut filled = Filled::default();
         let mut fill = |watch: &mut dyn FnMut() -> bool| {
             let blocks = [(8192, 4096)];
-            filled.fill(&ground, &places, &blocks, 1 << 24, Fill::Random, watch).unwrap()
+            filled.fill(&store, &places, &blocks, 1 << 24, Fill::Random, watch).unwrap()
         };
         assert!(!fill(&mut || false));
         assert!(fill(&mut || true));
@@ -508,10 +510,10 @@ mod tests {
         pages.sort_unstable();
         pages.dedup();
         assert_eq!(pages.len(), 256);
-        let block = std::fs::read(ground.block(1 << 24).path).unwrap();
+        let block = std::fs::read(store.block(1 << 24).path).unwrap();
         assert!(block.len() == 1 << 24 && block[8192] != block[8193] || block[8194] != block[8195]);
         std::fs::write(&places[1].path, b"x").unwrap();
-        settle(&ground, &places, 1 << 24).unwrap();
+        settle(&store, &places, 1 << 24).unwrap();
         assert!(!places[1].path.exists() && places[0].path.exists());
         std::fs::remove_dir_all(&dir).unwrap();
     }

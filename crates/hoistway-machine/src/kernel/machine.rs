@@ -9,11 +9,11 @@
 //!
 //! [`Recording`]: hoistway_sim::world::Recording
 
-use super::files::{Filled, Folder, Ground};
-use super::place::{Place, PlaceTarget, resolve};
+use super::files::{FileStore, Filled, Folder};
 use super::probe::{Probed, probe};
 use super::run::{self, Run};
 use super::state::SCRATCH;
+use super::volume::{Volume, VolumeTarget, resolve};
 use super::worker::MAX_REQUEST;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
 use crate::MachineError;
@@ -66,8 +66,8 @@ impl Default for MachineOptions {
 /// A place under the kernel's schedulers, one run at a time.
 #[derive(Debug)]
 pub struct Machine {
-    pub(super) place: Place,
-    pub(super) ground: Ground,
+    pub(super) place: Volume,
+    pub(super) store: FileStore,
     pub(super) groups: Groups,
     pub(super) options: MachineOptions,
     drive: DriveFile,
@@ -140,11 +140,11 @@ impl Machine {
     /// # Errors
     ///
     /// A place where nothing schedules, or that must not be touched.
-    pub fn open(target: &PlaceTarget, options: MachineOptions) -> Result<Machine, MachineError> {
+    pub fn open(target: &VolumeTarget, options: MachineOptions) -> Result<Machine, MachineError> {
         let place = resolve(target)?;
         let mut around = None;
-        let (ground, bytes, exclusive) = match target {
-            PlaceTarget::Dir(dir) => {
+        let (store, bytes, exclusive) = match target {
+            VolumeTarget::Dir(dir) => {
                 if options.destroy.is_some() {
                     let what = "--yes-destroy-data goes with --device, and names the same";
                     return Err(MachineError::Refused(what.into()));
@@ -159,9 +159,9 @@ impl Machine {
                         LEAST / 1_000_000
                     )));
                 }
-                (Ground::Folder(Folder::planned(folder)), bytes, None)
+                (FileStore::Folder(Folder::planned(folder)), bytes, None)
             }
-            PlaceTarget::Device(_) => device_ground(&place, options.destroy.as_deref())?,
+            VolumeTarget::Device(_) => device_store(&place, options.destroy.as_deref())?,
         };
         let drive = match &options.drive {
             Some(drive) => drive.clone(),
@@ -170,7 +170,7 @@ impl Machine {
         let groups = Groups::open(&place.queues);
         let rows = rows(&place, &groups);
         Ok(Machine {
-            ground,
+            store,
             groups,
             options,
             drive,
@@ -188,7 +188,7 @@ impl Machine {
     }
 
     /// Where it is.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &Volume {
         &self.place
     }
 
@@ -322,14 +322,14 @@ impl Machine {
 
     /// Bytes of files that are written before the first run of each of these jobs.
     pub fn writes_first(&self, jobs: &[Job<'_>]) -> u64 {
-        if !self.ground.writable() {
+        if !self.store.writable() {
             return 0;
         }
         let mut filled = self.state().filled.clone();
         let mut bytes = 0;
         for built in jobs.iter().filter_map(|job| build(job, MAX_REQUEST).ok()) {
-            let places = self.ground.places(&built.host.layout(), built.host.capacity());
-            bytes += filled.assume(&self.ground, &places, &run::blocks_of(&built));
+            let places = self.store.places(&built.host.layout(), built.host.capacity());
+            bytes += filled.assume(&self.store, &places, &run::blocks_of(&built));
         }
         bytes
     }
@@ -344,7 +344,7 @@ impl Machine {
                 name(file)
             ));
         }
-        if self.ground.is_device() {
+        if self.store.is_device() {
             if let Some(file) = layout.iter().position(|f| !f.exists) {
                 return refuse(format!(
                     "{}: makes files, and a device has none; use --target-dir with a file system on it",
@@ -355,7 +355,7 @@ impl Machine {
             return refuse(format!("{}: reads the device as a whole; use --device", name(file)));
         }
         let writer = job.procs.iter().find(|p| load::find(&p.load).is_ok_and(|l| l.writes));
-        if let (Some(writer), false) = (writer, self.ground.writable()) {
+        if let (Some(writer), false) = (writer, self.store.writable()) {
             let path = self.place.path.display();
             return refuse(format!(
                 "{path}: process {} writes to it; name it once more with --yes-destroy-data {path} if \
@@ -384,7 +384,7 @@ impl Machine {
             none => none.insert(self.begin().map_err(run::failed)?),
         };
         let run = Run { machine: self, job, guard, filled, conditions };
-        run.carry_out(watch)
+        run.execute(watch)
     }
 
     /// Measures what the place carries, about, by a file of its own that is deleted, or by reading the device.
@@ -397,18 +397,18 @@ impl Machine {
         if state.guard.is_none() {
             state.guard = Some(self.begin()?);
         }
-        let free = match &self.ground {
-            Ground::Folder(_) => self.around.as_ref().map_or(0, free_in),
-            Ground::Device { .. } => u64::MAX,
+        let free = match &self.store {
+            FileStore::Folder(_) => self.around.as_ref().map_or(0, free_in),
+            FileStore::Device { .. } => u64::MAX,
         };
         let identity = &self.drive.identity;
-        probe(&self.ground, identity.capacity_bytes, free, identity.rotational)
+        probe(&self.store, identity.capacity_bytes, free, identity.rotational)
     }
 
     /// From now on the machine is changed.
     fn begin(&self) -> Result<Guard, MachineError> {
         let mut guard = Guard::begin(&self.options.what)?;
-        if let (Ground::Folder(folder), Some(around)) = (&self.ground, &self.around) {
+        if let (FileStore::Folder(folder), Some(around)) = (&self.store, &self.around) {
             let name = folder.path.file_name().unwrap_or_default();
             folder.open(guard.make_dir(&around.place(name)?)?);
         }
@@ -454,10 +454,10 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-type OfDevice = (Ground, u64, Option<std::fs::File>);
+type OfDevice = (FileStore, u64, Option<std::fs::File>);
 
 /// A device that nobody else uses, or is only read.
-fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, MachineError> {
+fn device_store(place: &Volume, destroy: Option<&Path>) -> Result<OfDevice, MachineError> {
     let path = place.path.as_path();
     let name = path.display().to_string();
     let writable = crate::engine::allowed(path, destroy)?;
@@ -484,7 +484,7 @@ fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, Mach
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && !is_root() => None,
         Err(error) => return Err(MachineError::Os { what: name, error }),
     };
-    Ok((Ground::Device { path: path.into(), writable }, bytes, exclusive))
+    Ok((FileStore::Device { path: path.into(), writable }, bytes, exclusive))
 }
 
 /// Bytes of a device or partition, by sysfs: nothing has to be opened.
@@ -511,7 +511,7 @@ fn drive_of_queues(queues: &[Queue], bytes: u64) -> DriveFile {
 }
 
 /// Names that `recommend` and `merge` go by.
-fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
+fn rows(place: &Volume, groups: &Groups) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
     row("target", place.path.display().to_string());

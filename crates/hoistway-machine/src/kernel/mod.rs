@@ -18,13 +18,13 @@ pub mod loopdev;
 mod machine;
 mod mounts;
 mod others;
-mod place;
 mod probe;
 pub(crate) mod queue;
 mod reading;
 mod run;
 mod state;
 mod ticks;
+mod volume;
 mod worker;
 
 pub use cgroup::{Groups, Hierarchy};
@@ -34,20 +34,20 @@ pub use guard::Guard;
 pub use hoistway_run::Lack;
 pub use machine::{Machine, MachineOptions};
 pub use others::Moved;
-pub use place::{Place, PlaceTarget, resolve, resolve_in};
 pub use probe::Probed;
 pub use queue::{Diskstats, Identity, Queue};
 pub use state::{Refused, Repair, Repaired, repair, repair_in};
+pub use volume::{Volume, VolumeTarget, resolve, resolve_in};
 pub use worker::work;
 
 pub(crate) use cgroup::{own_name, remedy as control_remedy};
 pub(crate) use machine::check_shared_memory;
-pub(crate) use place::settled;
 pub(crate) use queue::scheduler_lack;
 pub(crate) use run::{WBT, group_file};
 pub(crate) use state::SCRATCH;
 #[cfg(feature = "fuse")]
 pub(crate) use state::{make_state, open_state, read_state};
+pub(crate) use volume::settled;
 pub(crate) use worker::MAX_REQUEST;
 
 use crate::MachineError;

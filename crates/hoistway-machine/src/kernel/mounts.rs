@@ -1,7 +1,7 @@
 //! What is mounted where, and which devices a file system lies on.
 
 use super::chain::folders;
-use super::place::{number_of_device, plain, system_path};
+use super::volume::{number_of_device, plain, system_path};
 use super::{Lack, System};
 use crate::MachineError;
 use crate::os;

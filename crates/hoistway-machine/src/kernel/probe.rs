@@ -5,7 +5,7 @@
 //! reads are measured, from its beginning. The figures are upper bounds for plans: a drive's cache takes most of such a
 //! file. Nothing is judged by them.
 
-use super::files::{FileAt, Ground};
+use super::files::{FileAt, FileStore};
 use crate::MachineError;
 use crate::os;
 use hoistway::{Instant, Nanos};
@@ -48,7 +48,7 @@ enum Kind {
 
 /// Measures; `free`: bytes that a file may take.
 pub(super) fn probe(
-    ground: &Ground,
+    store: &FileStore,
     capacity: u64,
     free: u64,
     rotational: bool,
@@ -59,31 +59,31 @@ pub(super) fn probe(
         let what = "too little space to measure what the place carries".to_string();
         return Err(MachineError::Os { what, error: std::io::ErrorKind::StorageFull.into() });
     }
-    let place = match ground {
-        Ground::Folder(folder) => {
+    let place = match store {
+        FileStore::Folder(folder) => {
             let path = folder.path.join("probe");
             FileAt { path, base: 0, bytes: size, exists: true, raw: false }
         }
-        Ground::Device { .. } => ground.block(capacity),
+        FileStore::Device { .. } => store.block(capacity),
     };
-    let measured = measure(ground, &place, size, streams);
-    if !ground.is_device() && ground.has(&place) {
-        ground.remove(&place).map_err(os(place.path.display().to_string()))?;
+    let measured = measure(store, &place, size, streams);
+    if !store.is_device() && store.has(&place) {
+        store.remove(&place).map_err(os(place.path.display().to_string()))?;
     }
     measured
 }
 
 fn measure(
-    ground: &Ground,
+    store: &FileStore,
     place: &FileAt,
     size: u64,
     streams: u64,
 ) -> Result<Probed, MachineError> {
     let name = || place.path.display().to_string();
-    let writable = ground.writable();
-    let plain = if writable { ground.make(place)? } else { ground.open(place, false)? };
+    let writable = store.writable();
+    let plain = if writable { store.make(place)? } else { store.open(place, false)? };
     // Some file systems have no direct I/O; then the cache is a part of what is measured.
-    let file = ground.open(place, true).unwrap_or(plain);
+    let file = store.open(place, true).unwrap_or(plain);
     let rate = |kind| carried(&file, size, streams, kind).map_err(os(name()));
     let mut write = None;
     if writable {
@@ -171,11 +171,11 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let own = Folder::planned(folder.clone());
         own.open(hoistway_files::Dir::open(&folder).unwrap());
-        let ground = Ground::Folder(own);
-        let found = probe(&ground, 1 << 30, 16 << 20, false).unwrap();
+        let store = FileStore::Folder(own);
+        let found = probe(&store, 1 << 30, 16 << 20, false).unwrap();
         assert!(found.read > 0 && found.write.is_some_and(|w| w > 0) && found.random_reads > 0);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
-        assert!(probe(&ground, 1 << 30, 1 << 20, false).is_err(), "no space");
+        assert!(probe(&store, 1 << 30, 1 << 20, false).is_err(), "no space");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

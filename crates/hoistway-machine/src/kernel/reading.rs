@@ -53,7 +53,7 @@ pub(super) struct Reading {
 
 /// Without FUSE this program acts out no drive.
 #[cfg(not(feature = "fuse"))]
-pub(super) fn lateness(_place: &super::Place) -> Option<Lateness> {
+pub(super) fn lateness(_place: &super::Volume) -> Option<Lateness> {
     None
 }
 

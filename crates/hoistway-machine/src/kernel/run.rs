@@ -18,8 +18,8 @@ use super::reading::{MachineTime, Reading, bytes_of, commands_of, lateness};
 use super::state::GROUP;
 use super::ticks::next_whole_second;
 use super::worker::MAX_REQUEST;
-use super::worker::board::{Board, State};
 use super::worker::order::{Order, of_workers};
+use super::worker::shared::{SharedMemory, State};
 use super::worker::wire::Event;
 use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
 use crate::MachineError;
@@ -85,21 +85,18 @@ const RUN_UP: Nanos = Nanos::ms(30);
 const PATIENCE: Nanos = Nanos::secs(60);
 
 impl Run<'_, '_> {
-    pub fn carry_out(
-        mut self,
-        watch: &mut dyn FnMut(Instant) -> bool,
-    ) -> Result<Outcome, JobError> {
+    pub fn execute(mut self, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outcome, JobError> {
         let built = build(self.job, MAX_REQUEST)?;
-        let (ground, capacity) = (&self.machine.ground, built.host.capacity());
-        let places = ground.places(&built.host.layout(), capacity);
+        let (store, capacity) = (&self.machine.store, built.host.capacity());
+        let places = store.places(&built.host.layout(), capacity);
         let blocks = blocks_of(&built);
         let mut asked = || watch(Instant::ZERO);
         let data = if self.machine.options.virtual_time { Fill::Zero } else { Fill::Random };
-        let filled = self.filled.fill(ground, &places, &blocks, capacity, data, &mut asked);
+        let filled = self.filled.fill(store, &places, &blocks, capacity, data, &mut asked);
         if !filled.map_err(failed)? {
             return Err(JobError::Interrupted);
         }
-        settle(ground, &places, capacity).map_err(failed)?;
+        settle(store, &places, capacity).map_err(failed)?;
         if self.machine.options.virtual_time {
             // Files belong to the group that writes to them first, not to ours, which has laid them out: their inodes are
             // forgotten. The machine is the run's own.
@@ -114,15 +111,15 @@ impl Run<'_, '_> {
         let folders = groups.as_mut().map(|groups| self.make_groups(groups)).transpose();
         let folders = folders.map_err(failed)?.unwrap_or_default();
         let programs = programs(self.job, &built);
-        let board = Board::new(self.job.procs.len());
-        let board = board.map_err(|e| failed(os("shared memory")(e)))?;
-        let order = self.order(&board).map_err(failed)?;
+        let shared = SharedMemory::new(self.job.procs.len());
+        let shared = shared.map_err(|e| failed(os("shared memory")(e)))?;
+        let order = self.order(&shared).map_err(failed)?;
         let mut workers = Workers { children: Vec::new(), programs };
         // Before the workers: whatever they read is counted on both sides.
         let conditions = Watch::begin(&self.machine.place);
-        let begun = self.begin(&mut workers, &board, &order, &folders, watch);
+        let begun = self.begin(&mut workers, &shared, &order, &folders, watch);
         let over = begun.and_then(|clock| {
-            let watched = Watched::new(self.machine, self.job, &board, clock, conditions)?;
+            let watched = Watched::new(self.machine, self.job, &shared, clock, conditions)?;
             watched.watch(&mut workers, watch)
         });
         workers.end();
@@ -242,10 +239,10 @@ impl Run<'_, '_> {
     }
 
     /// The order for the workers, where they can read it.
-    fn order(&self, board: &Board) -> Result<OwnedFd, MachineError> {
+    fn order(&self, shared: &SharedMemory) -> Result<OwnedFd, MachineError> {
         let order = Order {
-            board: board.path(),
-            ground: self.machine.ground.encode(),
+            shared: shared.path(),
+            store: self.machine.store.encode(),
             virtual_time: self.machine.options.virtual_time,
             job: of_workers(self.job, self.machine.drive()),
         };
@@ -259,7 +256,7 @@ impl Run<'_, '_> {
     fn begin(
         &mut self,
         workers: &mut Workers,
-        board: &Board,
+        shared: &SharedMemory,
         order: &OwnedFd,
         folders: &[PathBuf],
         watch: &mut dyn FnMut(Instant) -> bool,
@@ -283,12 +280,12 @@ impl Run<'_, '_> {
         }
         let all = 0..self.job.procs.len();
         let since = Clock::new();
-        while !all.clone().all(|p| board.state(p) == State::Ready) {
+        while !all.clone().all(|p| shared.state(p) == State::Ready) {
             if !watch(Instant::ZERO) {
                 return Err(JobError::Interrupted);
             }
-            self.check_failed(board)?;
-            workers.check(board)?;
+            self.check_failed(shared)?;
+            workers.check(shared)?;
             if since.now() > Instant::ZERO + PATIENCE {
                 let what =
                     format!("the workers were not ready after {} s", PATIENCE.as_ms() / 1000);
@@ -300,14 +297,14 @@ impl Run<'_, '_> {
             true => next_whole_second(RUN_UP).map_err(failed)?,
             false => monotonic() + RUN_UP.0,
         };
-        board.set_start(start);
+        shared.set_start(start);
         let clock = Clock::starting_at(start);
         clock.sleep_until(Instant::ZERO);
         Ok(clock)
     }
 
-    fn check_failed(&self, board: &Board) -> Result<(), JobError> {
-        check_failed(self.job, board)
+    fn check_failed(&self, shared: &SharedMemory) -> Result<(), JobError> {
+        check_failed(self.job, shared)
     }
 
     /// Tunables in force, of the first queue, as far as they are numbers.
@@ -342,10 +339,10 @@ fn programs(job: &Job<'_>, built: &Built) -> Vec<Vec<usize>> {
     alone.chain(together).collect()
 }
 
-fn check_failed(job: &Job<'_>, board: &Board) -> Result<(), JobError> {
+fn check_failed(job: &Job<'_>, shared: &SharedMemory) -> Result<(), JobError> {
     for (p, spec) in job.procs.iter().enumerate() {
-        if board.state(p) == State::Failed {
-            let what = format!("{}: {}", spec.name, board.complaint(p));
+        if shared.state(p) == State::Failed {
+            let what = format!("{}: {}", spec.name, shared.complaint(p));
             return Err(JobError::Storage { what });
         }
     }
@@ -360,12 +357,12 @@ struct Workers {
 
 impl Workers {
     /// A worker that is gone without a word.
-    fn check(&mut self, board: &Board) -> Result<(), JobError> {
+    fn check(&mut self, shared: &SharedMemory) -> Result<(), JobError> {
         for (child, procs) in self.children.iter_mut().zip(&self.programs) {
             if !has_ended(child) {
                 continue;
             }
-            let said = |p: &usize| !matches!(board.state(*p), State::Starting | State::Ready);
+            let said = |p: &usize| !matches!(shared.state(*p), State::Starting | State::Ready);
             if !procs.iter().all(said) {
                 let status = child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
                 let what = format!("worker {} ended by itself: {status}", child.id());
@@ -430,11 +427,23 @@ fn processor_time(pid: u32) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The counters at the times that count.
+#[derive(Default)]
+struct Readings {
+    /// Before the first process starts.
+    first: Reading,
+    /// When measuring begins, and ends.
+    begun: Option<Reading>,
+    ended: Option<Reading>,
+    /// At the end of each interval of the device.
+    each: Vec<Reading>,
+}
+
 /// A run that is watched.
 struct Watched<'a, 'j> {
     machine: &'a Machine,
     job: &'a Job<'j>,
-    board: &'a Board,
+    shared: &'a SharedMemory,
     clock: Clock,
     recording: Recording,
     /// Records that are not counted yet, with what the device had moved when they were read.
@@ -442,11 +451,7 @@ struct Watched<'a, 'j> {
     exited: Vec<Option<Instant>>,
     watch: Option<Watch>,
     conditions: Conditions,
-    begun: Option<Reading>,
-    ended: Option<Reading>,
-    /// At the end of each interval of the device.
-    readings: Vec<Reading>,
-    first: Reading,
+    readings: Readings,
     /// The device when the records were taken last.
     seen: (Instant, Diskstats),
     end: Instant,
@@ -456,7 +461,7 @@ impl<'a, 'j> Watched<'a, 'j> {
     fn new(
         machine: &'a Machine,
         job: &'a Job<'j>,
-        board: &'a Board,
+        shared: &'a SharedMemory,
         clock: Clock,
         watch: Watch,
     ) -> Result<Watched<'a, 'j>, JobError> {
@@ -466,22 +471,19 @@ impl<'a, 'j> Watched<'a, 'j> {
         let mut watched = Watched {
             machine,
             job,
-            board,
+            shared,
             clock,
             recording,
             waiting: (0..procs).map(|_| VecDeque::new()).collect(),
             exited: vec![None; procs],
             watch: Some(watch),
             conditions: Conditions::default(),
-            begun: None,
-            ended: None,
-            readings: Vec::new(),
-            first: Reading::default(),
+            readings: Readings::default(),
             seen: Default::default(),
             end,
         };
-        watched.first = watched.read(None)?;
-        watched.seen = (watched.first.at, watched.first.device);
+        watched.readings.first = watched.read(None)?;
+        watched.seen = (watched.readings.first.at, watched.readings.first.device);
         Ok(watched)
     }
 
@@ -539,20 +541,21 @@ impl<'a, 'j> Watched<'a, 'j> {
             if !watch(now) {
                 return Err(JobError::Interrupted);
             }
-            check_failed(self.job, self.board)?;
-            workers.check(self.board)?;
-            if now >= begin && self.begun.is_none() {
-                self.begun = Some(self.read_at(begin, Some(workers))?);
+            check_failed(self.job, self.shared)?;
+            workers.check(self.shared)?;
+            if now >= begin && self.readings.begun.is_none() {
+                self.readings.begun = Some(self.read_at(begin, Some(workers))?);
             }
-            let mut next_interval = begin + Nanos(interval.0 * (self.readings.len() as u64 + 1));
+            let mut next_interval =
+                begin + Nanos(interval.0 * (self.readings.each.len() as u64 + 1));
             while now >= next_interval && next_interval <= self.end {
-                self.readings.push(self.read_at(next_interval, None)?);
+                self.readings.each.push(self.read_at(next_interval, None)?);
                 next_interval += interval;
             }
             let seen = self.take()?;
             self.count(now);
-            if now >= self.end && self.ended.is_none() {
-                self.ended = Some(self.read_at(self.end, Some(workers))?);
+            if now >= self.end && self.readings.ended.is_none() {
+                self.readings.ended = Some(self.read_at(self.end, Some(workers))?);
                 self.leave_open();
             }
             // Not before: what was due in this round is taken from the round before.
@@ -578,10 +581,11 @@ impl<'a, 'j> Watched<'a, 'j> {
     fn take(&mut self) -> Result<(Instant, Diskstats), JobError> {
         let seen = self.diskstats()?;
         let now = bytes_of(&seen.1);
-        let moved = self.begun.map_or(0, |begun| now.saturating_sub(bytes_of(&begun.device)));
+        let moved =
+            self.readings.begun.map_or(0, |begun| now.saturating_sub(bytes_of(&begun.device)));
         for (p, waiting) in self.waiting.iter_mut().enumerate() {
             let exited = &mut self.exited[p];
-            self.board.take(p, |raw| match Event::decode(&raw) {
+            self.shared.take(p, |raw| match Event::decode(&raw) {
                 Some(Event::Exited(at)) => *exited = Some(at),
                 Some(event) => waiting.push_back((event, moved)),
                 None => unreachable!("workers are of this program"),
@@ -617,7 +621,9 @@ impl<'a, 'j> Watched<'a, 'j> {
                 waiting.pop_front();
                 match event {
                     Event::Ran(ran) => self.recording.ran(p, &ran),
-                    Event::Told(at, notice) => self.recording.told(self.job, at, p, notice, moved),
+                    Event::Noticed(at, notice) => {
+                        self.recording.told(self.job, at, p, notice, moved)
+                    }
                     Event::Exited(_) => {}
                 }
             }
@@ -627,7 +633,7 @@ impl<'a, 'j> Watched<'a, 'j> {
     /// Measuring has ended: what is open now counts as waiting.
     fn leave_open(&mut self) {
         for (p, spec) in self.job.procs.iter().enumerate() {
-            let began = self.board.began(p).map(Instant::from_nanos);
+            let began = self.shared.began(p).map(Instant::from_nanos);
             if let Some(began) = began.filter(|&began| began < self.end)
                 && spec.role != Role::Target
             {
@@ -645,8 +651,8 @@ impl<'a, 'j> Watched<'a, 'j> {
         let settled = now >= self.end + SETTLED;
         let busy = |p: usize| {
             self.job.procs[p].role == Role::Target
-                && self.board.state(p) == State::Ready
-                && (self.board.began(p).is_some() || !settled)
+                && self.shared.state(p) == State::Ready
+                && (self.shared.began(p).is_some() || !settled)
         };
         !(0..self.job.procs.len()).any(busy)
     }
@@ -655,8 +661,8 @@ impl<'a, 'j> Watched<'a, 'j> {
     fn censor(&mut self, now: Instant) {
         for (p, spec) in self.job.procs.iter().enumerate() {
             if spec.role == Role::Target
-                && self.board.state(p) == State::Ready
-                && let Some(began) = self.board.began(p).map(Instant::from_nanos)
+                && self.shared.state(p) == State::Ready
+                && let Some(began) = self.shared.began(p).map(Instant::from_nanos)
             {
                 self.recording.censored(p, began, now);
             }
@@ -668,8 +674,8 @@ impl<'a, 'j> Watched<'a, 'j> {
         self.take()?;
         self.count_until(None);
         let last = self.read(None)?;
-        let begun = self.begun.unwrap_or(self.first);
-        let ended = self.ended.unwrap_or(last);
+        let begun = self.readings.begun.unwrap_or(self.readings.first);
+        let ended = self.readings.ended.unwrap_or(last);
         let measured = self.recording.end() - self.recording.begin();
         let device = self.device(&begun, &ended);
         let requests = (ended.commands - begun.commands).max(1);
@@ -697,7 +703,7 @@ impl<'a, 'j> Watched<'a, 'j> {
         let mut host_figures = if virtual_time { Vec::new() } else { of_processors };
         host_figures.extend(of_drive.into_iter().flatten());
         let (begin, now) = (self.recording.begin(), self.clock.now());
-        let (first, total) = (self.first.device, commands_of(&last.device));
+        let (first, total) = (self.readings.first.device, commands_of(&last.device));
         let (procs, marks) = self.recording.finish(job);
         let outcome = Outcome {
             procs,
@@ -719,9 +725,9 @@ impl<'a, 'j> Watched<'a, 'j> {
         let (a, b) = (&begun.device, &ended.device);
         let [busy_ms, queue_ms] = b.times_since(a);
         let length = ended.at.since(begun.at).0.max(1) as f64;
-        let mut intervals = Vec::with_capacity(self.readings.len());
+        let mut intervals = Vec::with_capacity(self.readings.each.len());
         let mut before = a;
-        for (i, reading) in self.readings.iter().enumerate() {
+        for (i, reading) in self.readings.each.iter().enumerate() {
             if reading.at > ended.at + Nanos::ms(1) {
                 break;
             }

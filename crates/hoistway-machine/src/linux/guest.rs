@@ -17,7 +17,7 @@
 
 use super::format::Format;
 use super::survey;
-use crate::kernel::{Machine, MachineOptions, PlaceTarget, put};
+use crate::kernel::{Machine, MachineOptions, VolumeTarget, put};
 use crate::{MachineError, os};
 use hoistway_run::decode;
 use hoistway_sim::host::HostConfig;
@@ -166,11 +166,11 @@ fn run(format: Format) -> Result<(&'static str, String), String> {
     let target = match format {
         Format::Raw => {
             options.destroy = Some(DISK.into());
-            PlaceTarget::Device(DISK.into())
+            VolumeTarget::Device(DISK.into())
         }
         format => {
             format.make(DISK, MOUNT)?;
-            PlaceTarget::Dir(PathBuf::from(MOUNT))
+            VolumeTarget::Dir(PathBuf::from(MOUNT))
         }
     };
     let machine = Machine::open(&target, options).map_err(|e| e.to_string())?;

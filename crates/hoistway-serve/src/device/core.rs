@@ -25,6 +25,7 @@ use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::{Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ReqId};
 use hoistway::{Sectors, Stack};
+use hoistway_sim::world::{command_of, request_of, tag_of};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
@@ -379,13 +380,7 @@ impl Core {
 
     fn issue(&mut self, id: ReqId) {
         let request = self.stack.request(id);
-        let command = Command {
-            tag: tag_of(id),
-            op: request.op,
-            start: request.start.bytes().0,
-            len: request.sectors.bytes().0,
-            fua: request.flags.any(Flags::FUA),
-        };
+        let command = command_of(request);
         // Pieces of split I/Os do not merge either.
         if request.flags.any(Flags::NOMERGE) && self.look_up(id) {
             return;
@@ -575,7 +570,7 @@ impl Core {
     }
 
     fn completed(&mut self, done: Done) {
-        let req = req_of(done.tag);
+        let req = request_of(done.tag);
         if self.retries.is_empty() && done.result.is_ok() {
             return self.input(Input::Done { req, error: None });
         }
@@ -610,7 +605,7 @@ impl Core {
         self.parts.clear();
         let command = match step {
             Step::Piece(Piece { io, start, sectors }) => {
-                let op = self.stack.request(req_of(tag)).op;
+                let op = self.stack.request(request_of(tag)).op;
                 if matches!(op, Op::Read | Op::Write) {
                     self.parts.push(self.ios.part(self.now, io, start, sectors));
                 }
@@ -618,18 +613,10 @@ impl Core {
                 Command { tag, op, start, len, fua: false }
             }
             Step::Flush => Command { tag, op: Op::Flush, start: 0, len: 0, fua: false },
-            Step::Over => return self.input(Input::Done { req: req_of(tag), error: None }),
+            Step::Over => return self.input(Input::Done { req: request_of(tag), error: None }),
         };
         self.backend.issue(self.now, command, &self.parts);
     }
-}
-
-fn tag_of(id: ReqId) -> u64 {
-    u64::from(id.0.generation) << 32 | u64::from(id.0.slot)
-}
-
-fn req_of(tag: u64) -> ReqId {
-    ReqId(Handle { slot: (tag & 0xffff_ffff) as u32, generation: (tag >> 32) as u32 })
 }
 
 /// As the stack sees it; the I/O itself gets the exact number.

@@ -7,14 +7,10 @@
 mod client;
 mod core;
 mod counters;
-#[cfg(test)]
-mod faults;
 mod flush;
 mod handle;
 mod in_flight;
 mod lookups;
-#[cfg(test)]
-mod observe_tests;
 mod pending;
 mod reactor;
 mod report;

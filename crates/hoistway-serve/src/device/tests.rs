@@ -1,5 +1,8 @@
 //! The core against a backend that fails where it is told to.
 
+mod faults;
+mod observing;
+
 use super::core::{Core, ExtentsRequest, Finished, IoRequest, ReplyTo, TenantId};
 use super::{DeviceOptions, GroupSpec, WRITE};
 use crate::storage::{

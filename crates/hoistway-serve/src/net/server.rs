@@ -96,16 +96,16 @@ pub(crate) struct Limits {
     pub time: Nanos,
 }
 
-/// A place among the clients that may exist; free again when the last clone is dropped.
+/// One of the clients that may exist; another may come when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit {
-    _place: Arc<Place>,
+    _counted: Arc<Counted>,
 }
 
 #[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
+struct Counted(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -114,7 +114,7 @@ impl Drop for Place {
 impl Permit {
     fn of(taken: &Arc<AtomicUsize>) -> Permit {
         taken.fetch_add(1, Ordering::Relaxed);
-        Permit { _place: Arc::new(Place(Arc::clone(taken))) }
+        Permit { _counted: Arc::new(Counted(Arc::clone(taken))) }
     }
 
     /// Of a server of one client.

@@ -729,7 +729,7 @@ impl<G: Platform> Machine<G> {
 
 /// A request as a command.
 #[inline]
-pub(super) fn command_of(r: &Request) -> Command {
+pub fn command_of(r: &Request) -> Command {
     Command {
         tag: tag_of(r.id),
         op: r.op,

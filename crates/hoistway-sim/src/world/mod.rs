@@ -19,7 +19,7 @@ mod tests;
 
 pub use built::{Built, build};
 pub use job::Job;
-pub use machine::{Machine, Platform, request_of, tag_of};
+pub use machine::{Machine, Platform, command_of, request_of, tag_of};
 pub use recording::Recording;
 pub use sim::{run, run_recorded};
 pub use step::{NoRecorder, Recorder, Step};

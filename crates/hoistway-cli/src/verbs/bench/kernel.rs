@@ -17,7 +17,7 @@ use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::recommend::install::kernel_tunables;
 use hoistway_lab::world::{Kernel, World, WorldError};
 use hoistway_machine::kernel::{
-    Machine, MachineOptions, Place, PlaceTarget, Probed, Queue, Traffic, Watch, resolve,
+    Machine, MachineOptions, Probed, Queue, Traffic, Volume, VolumeTarget, Watch, resolve,
 };
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -161,7 +161,7 @@ fn rates_line(carried: Option<&Carried>, subject: &Subject) -> String {
     }
 }
 
-fn target(path: &Path) -> Result<PlaceTarget, Failure> {
+fn target(path: &Path) -> Result<VolumeTarget, Failure> {
     let shown = path.display();
     let meta = std::fs::metadata(path).map_err(|e| {
         Failure::Usage(format!(
@@ -169,14 +169,14 @@ fn target(path: &Path) -> Result<PlaceTarget, Failure> {
         ))
     })?;
     match (meta.is_dir(), meta.file_type().is_block_device()) {
-        (true, _) => Ok(PlaceTarget::Dir(path.into())),
-        (_, true) => Ok(PlaceTarget::Device(path.into())),
+        (true, _) => Ok(VolumeTarget::Dir(path.into())),
+        (_, true) => Ok(VolumeTarget::Device(path.into())),
         _ => Err(Failure::Usage(format!("{shown} is neither a directory nor a block device"))),
     }
 }
 
 /// What does not allow a bench, whatever the rights.
-fn usable(place: &Place) -> Result<(), Failure> {
+fn usable(place: &Volume) -> Result<(), Failure> {
     let shown = place.path.display();
     if place.read_only() {
         let what = format!("{shown}: its file system is mounted read-only; name another directory");
@@ -220,7 +220,7 @@ struct More<'a> {
 fn configs(
     world: &Kernel,
     subject: &Subject,
-    place: &Place,
+    place: &Volume,
     more: &More<'_>,
     (present, throttles): (&str, bool),
 ) -> (Vec<String>, Vec<(String, String)>) {
@@ -291,7 +291,7 @@ fn lacking(
 }
 
 /// What is changed and put back.
-fn changes(place: &Place, present: &str) -> Vec<String> {
+fn changes(place: &Volume, present: &str) -> Vec<String> {
     let names: Vec<&str> = place.queues.iter().map(|q| q.name.as_str()).collect();
     let mut lines = vec![format!(
         "now: {present}; while it runs the scheduler of {} and its settings change, and groups are made; at the end \

@@ -1,6 +1,6 @@
 //! Files of a process, open: buffered, past the cache, and as a range that is synced.
 
-use super::super::files::{FileAt, Ground};
+use super::super::files::{FileAt, FileStore};
 use hoistway_sim::host::Advice;
 use rustix::fs::{Advice as FileAdvice, fadvise};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
@@ -23,7 +23,7 @@ pub struct Open {
 /// All files of a job, as one process uses them.
 #[derive(Debug)]
 pub struct Descriptors {
-    ground: Ground,
+    store: FileStore,
     places: Vec<FileAt>,
     block: FileAt,
     /// Past the cache, by number.
@@ -34,11 +34,11 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    pub fn new(ground: Ground, places: Vec<FileAt>, capacity: u64) -> Descriptors {
-        let block = ground.block(capacity);
+    pub fn new(store: FileStore, places: Vec<FileAt>, capacity: u64) -> Descriptors {
+        let block = store.block(capacity);
         let direct = places.iter().map(|_| None).collect();
         let mapped = places.iter().map(|_| None).collect();
-        Descriptors { ground, places, block, direct, block_direct: None, mapped }
+        Descriptors { store, places, block, direct, block_direct: None, mapped }
     }
 
     pub fn len(&self) -> usize {
@@ -48,7 +48,7 @@ impl Descriptors {
     /// Opens a file afresh.
     pub fn open(&self, id: usize, advice: Advice) -> Result<Open, String> {
         let place = &self.places[id];
-        let file = self.ground.open(place, false).map_err(|e| e.to_string())?;
+        let file = self.store.open(place, false).map_err(|e| e.to_string())?;
         let advice = match advice {
             Advice::Normal => FileAdvice::Normal,
             Advice::Sequential => FileAdvice::Sequential,
@@ -61,21 +61,21 @@ impl Descriptors {
     /// Its descriptor past the cache.
     pub fn direct(&mut self, id: usize) -> Result<&File, String> {
         let (slot, place) = (&mut self.direct[id], &self.places[id]);
-        opened(slot, &self.ground, place)
+        opened(slot, &self.store, place)
     }
 
     /// Where I/O past the file system goes.
     pub fn block(&mut self) -> Result<&File, String> {
-        opened(&mut self.block_direct, &self.ground, &self.block)
+        opened(&mut self.block_direct, &self.store, &self.block)
     }
 
     /// Starts write-back of the dirty pages of a part and drops the clean ones; `None`: of all of it.
     pub fn dont_need(&self, id: usize, part: Option<(u64, u64)>) -> Result<(), String> {
         let place = &self.places[id];
-        if !self.ground.has(place) {
+        if !self.store.has(place) {
             return Ok(());
         }
-        let file = self.ground.open(place, false).map_err(|e| e.to_string())?;
+        let file = self.store.open(place, false).map_err(|e| e.to_string())?;
         let (offset, len) = part.unwrap_or((0, place.bytes));
         fadvise(&file, place.base + offset, NonZeroU64::new(len), FileAdvice::DontNeed)
             .map_err(|e| self.failed(id, "posix_fadvise", e))
@@ -84,14 +84,14 @@ impl Descriptors {
     /// fsync (`full`) or fdatasync of a file; on a device, of its range.
     /// `file`: a descriptor of it, if the process has one.
     pub fn sync(&mut self, id: usize, full: bool, file: Option<&File>) -> Result<(), String> {
-        if self.ground.is_device() {
+        if self.store.is_device() {
             let mapping = self.mapping(id)?;
             return mapping.sync().map_err(|e| self.failed(id, "msync", e));
         }
         let sync = |file: &File| if full { file.sync_all() } else { file.sync_data() };
         let synced = match file {
             Some(file) => sync(file),
-            None => sync(&self.ground.open(&self.places[id], false).map_err(|e| e.to_string())?),
+            None => sync(&self.store.open(&self.places[id], false).map_err(|e| e.to_string())?),
         };
         synced.map_err(|e| self.failed(id, "fsync", e))
     }
@@ -103,7 +103,7 @@ impl Descriptors {
         let file = match file {
             Some(file) => file,
             None => {
-                opened = self.ground.open(place, false).map_err(|e| e.to_string())?;
+                opened = self.store.open(place, false).map_err(|e| e.to_string())?;
                 &opened
             }
         };
@@ -112,7 +112,7 @@ impl Descriptors {
             | libc::SYNC_FILE_RANGE_WRITE
             | libc::SYNC_FILE_RANGE_WAIT_AFTER;
         // A file may have grown; 0: to its end.
-        let len = if self.ground.is_device() { place.bytes } else { 0 };
+        let len = if self.store.is_device() { place.bytes } else { 0 };
         // SAFETY: it takes no memory, and the descriptor is open.
         let done = unsafe {
             libc::sync_file_range(file.as_raw_fd(), place.base as i64, len as i64, flags)
@@ -133,7 +133,7 @@ impl Descriptors {
     /// A file as memory, whole.
     fn mapping(&mut self, id: usize) -> Result<&Mapping, String> {
         if self.mapped[id].is_none() {
-            let mapping = Mapping::of(&self.ground, &self.places[id]);
+            let mapping = Mapping::of(&self.store, &self.places[id]);
             self.mapped[id] = Some(mapping.map_err(|e| self.failed(id, "mmap", e))?);
         }
         Ok(self.mapped[id].as_ref().expect("it was just made"))
@@ -141,29 +141,29 @@ impl Descriptors {
 
     /// sync() of the file system, or of the device.
     pub fn sync_all(&self) -> Result<(), String> {
-        self.ground.sync().map_err(|e| e.to_string())
+        self.store.sync().map_err(|e| e.to_string())
     }
 
     /// Makes a file, or empties it.
     pub fn create(&mut self, id: usize) -> Result<(), String> {
         let place = self.on_folder(id, "create")?;
-        let made = self.ground.make(place).map_err(|e| e.to_string())?;
+        let made = self.store.make(place).map_err(|e| e.to_string())?;
         made.set_len(0).map_err(|e| self.failed(id, "create", e))
     }
 
     /// Deletes it.
     pub fn unlink(&mut self, id: usize) -> Result<(), String> {
         let place = self.on_folder(id, "unlink")?;
-        self.ground.remove(place).map_err(|e| self.failed(id, "unlink", e))?;
+        self.store.remove(place).map_err(|e| self.failed(id, "unlink", e))?;
         self.direct[id] = None;
         self.mapped[id] = None;
         Ok(())
     }
 
     fn on_folder(&self, id: usize, what: &str) -> Result<&FileAt, String> {
-        match self.ground {
-            Ground::Folder(_) => Ok(&self.places[id]),
-            Ground::Device { .. } => Err(format!("{what}: there are no files on a device")),
+        match self.store {
+            FileStore::Folder(_) => Ok(&self.places[id]),
+            FileStore::Device { .. } => Err(format!("{what}: there are no files on a device")),
         }
     }
 
@@ -188,11 +188,11 @@ pub fn call_failed(
 
 fn opened<'a>(
     slot: &'a mut Option<File>,
-    ground: &Ground,
+    store: &FileStore,
     place: &FileAt,
 ) -> Result<&'a File, String> {
     if slot.is_none() {
-        *slot = Some(ground.open(place, true).map_err(|e| format!("{e} (direct I/O)"))?);
+        *slot = Some(store.open(place, true).map_err(|e| format!("{e} (direct I/O)"))?);
     }
     Ok(slot.as_ref().expect("it was just opened"))
 }
@@ -211,8 +211,8 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn of(ground: &Ground, place: &FileAt) -> Result<Mapping, String> {
-        let file = ground.open(place, false).map_err(|e| e.to_string())?;
+    fn of(store: &FileStore, place: &FileAt) -> Result<Mapping, String> {
+        let file = store.open(place, false).map_err(|e| e.to_string())?;
         let (len, flags) = (place.bytes as usize, MapFlags::SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice; nobody reads through it.
         let memory = unsafe {
@@ -271,8 +271,8 @@ mod tests {
         let place = FileAt { path: path.clone(), base: 0, bytes, exists: true, raw: false };
         let folder = Folder::planned(std::env::temp_dir());
         folder.open(hoistway_files::Dir::open(&std::env::temp_dir()).unwrap());
-        let ground = Ground::Folder(folder);
-        let mut files = Descriptors::new(ground, vec![place], 1 << 30);
+        let store = FileStore::Folder(folder);
+        let mut files = Descriptors::new(store, vec![place], 1 << 30);
         assert_eq!(files.cached(0, 0, 4096), Ok(4096));
         assert_eq!(files.cached(0, 5000, 1 << 20), Ok(bytes - 5000));
         assert_eq!(files.cached(0, 1 << 20, 4096), Ok(0));

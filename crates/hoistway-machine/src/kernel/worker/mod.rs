@@ -4,23 +4,22 @@
 //! common), so that every one has the identity that schedulers and controllers go by: a process of its own, in its
 //! cgroup, with its I/O priority. A worker builds its load as the simulator does ([`order`]), says that it is ready,
 //! sleeps until the common start, and carries out what its load asks for ([`process`]), recording every call in memory
-//! that the coordinator reads ([`board`], [`wire`]). It dies with its parent.
+//! that the coordinator reads ([`shared`], [`wire`]). It dies with its parent.
 //!
 //! Some loads act as several processes of the block layer in turns (an application that starts). To the block layer a
 //! thread is a process: it has an I/O context of its own, by which schedulers tell processes apart. So each of them is
 //! a thread of the worker, and the load goes from thread to thread as it says.
 
-pub(super) mod board;
 mod charge;
 mod descriptors;
 pub(super) mod order;
 mod process;
 mod queue;
+pub(super) mod shared;
 pub(super) mod wire;
 
-use super::files::Ground;
+use super::files::FileStore;
 use crate::{MachineError, os};
-use board::{Board, State};
 use charge::Charge;
 use descriptors::Descriptors;
 use hoistway::{Instant, IoPrio, Sectors};
@@ -30,6 +29,7 @@ use hoistway_sim::load;
 use hoistway_sim::world::{Built, build};
 use order::Order;
 use process::{Flow, Identity, Parts, Process};
+use shared::{SharedMemory, State};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) const MAX_REQUEST: Sectors = Sectors(2560);
 ///
 /// # Errors
 ///
-/// What is wrong with the arguments: somebody else has called it. Once the board is open, errors are told there.
+/// What is wrong with the arguments: somebody else has called it. Once the shared memory is open, errors are told there.
 pub fn work(args: &[String]) -> Result<(), MachineError> {
     let refused = |why: String| MachineError::Refused(why);
     let [order, numbers @ ..] = args else { return Err(refused(NOT_FOR_PEOPLE.into())) };
@@ -54,11 +54,11 @@ pub fn work(args: &[String]) -> Result<(), MachineError> {
     die_with_parent();
     let text = std::fs::read_to_string(order).map_err(os(order.as_str()))?;
     let order: Order = decode(&text).map_err(|e| refused(e.to_string()))?;
-    let board =
-        Board::open(&order.board, order.job.procs.len()).map_err(os(order.board.as_str()))?;
-    let board = Arc::new(board);
-    let complain = |why: &str| numbers.iter().for_each(|&p| board.complain(p, why));
-    match catch_unwind(AssertUnwindSafe(|| carry_out(&order, &numbers, &board))) {
+    let shared = SharedMemory::open(&order.shared, order.job.procs.len())
+        .map_err(os(order.shared.as_str()))?;
+    let shared = Arc::new(shared);
+    let complain = |why: &str| numbers.iter().for_each(|&p| shared.complain(p, why));
+    match catch_unwind(AssertUnwindSafe(|| act_all(&order, &numbers, &shared))) {
         Ok(Ok(())) => {}
         Ok(Err(why)) => complain(&why),
         Err(panic) => complain(&told_by(&*panic)),
@@ -85,46 +85,46 @@ fn told_by(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Builds everything, waits for the start, and runs.
-fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(), String> {
-    let (job, ground) = (&order.job, Ground::decode(&order.ground)?);
+fn act_all(order: &Order, numbers: &[usize], shared: &Arc<SharedMemory>) -> Result<(), String> {
+    let (job, store) = (&order.job, FileStore::decode(&order.store)?);
     let Built { host, loads, owners, .. } = build(job, MAX_REQUEST).map_err(|e| e.to_string())?;
     let layout = host.layout();
-    let places = ground.places(&layout, host.capacity());
+    let places = store.places(&layout, host.capacity());
     let unwritten = owners.iter().map(|&p| load::find(&job.procs[p].load).is_ok_and(|l| !l.writes));
     let unwritten: Arc<[bool]> = unwritten.collect();
     let parties: Arc<[u32]> = host.parties().into();
     let mut loads: Vec<Option<_>> = loads.into_iter().map(Some).collect();
-    let mut seats = Vec::new();
+    let mut mine = Vec::new();
     for &p in numbers {
         let load = loads.get_mut(p).and_then(Option::take).ok_or("no such process")?;
         let parts = Parts {
             p,
             load,
-            board: Arc::clone(board),
-            files: Descriptors::new(ground.clone(), places.clone(), host.capacity()),
+            shared: Arc::clone(shared),
+            files: Descriptors::new(store.clone(), places.clone(), host.capacity()),
             unwritten: Arc::clone(&unwritten),
             parties: Arc::clone(&parties),
             target: job.procs[p].role == Role::Target,
             end: job.measuring_begins() + job.window.measured,
             charge: order.virtual_time.then(|| Charge::on(job)),
         };
-        seats.push((parts, job.procs[p].clone()));
+        mine.push((parts, job.procs[p].clone()));
     }
-    if seats.len() == 1 {
-        let (parts, spec) = seats.remove(0);
+    if mine.len() == 1 {
+        let (parts, spec) = mine.remove(0);
         return act(parts, &spec);
     }
     let in_thread = |(parts, spec): (Parts, ProcSpec)| {
         std::thread::spawn(move || {
-            let (p, board) = (parts.p, Arc::clone(&parts.board));
+            let (p, shared) = (parts.p, Arc::clone(&parts.shared));
             match catch_unwind(AssertUnwindSafe(|| act(parts, &spec))) {
                 Ok(Ok(())) => {}
-                Ok(Err(why)) => board.complain(p, &why),
-                Err(panic) => board.complain(p, &told_by(&*panic)),
+                Ok(Err(why)) => shared.complain(p, &why),
+                Err(panic) => shared.complain(p, &told_by(&*panic)),
             }
         })
     };
-    let threads: Vec<JoinHandle<()>> = seats.into_iter().map(in_thread).collect();
+    let threads: Vec<JoinHandle<()>> = mine.into_iter().map(in_thread).collect();
     for thread in threads {
         // It has caught its panics.
         let _ = thread.join();
@@ -136,10 +136,10 @@ fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(),
 fn act(parts: Parts, spec: &ProcSpec) -> Result<(), String> {
     hoistway_serve::system::thread::precise_timers();
     set_prio(spec.prio)?;
-    let (p, board) = (parts.p, Arc::clone(&parts.board));
-    board.set_state(p, State::Ready);
+    let (p, shared) = (parts.p, Arc::clone(&parts.shared));
+    shared.set_state(p, State::Ready);
     let start = loop {
-        match board.start() {
+        match shared.start() {
             Some(start) => break start,
             None => std::thread::sleep(POLL),
         }
@@ -147,8 +147,8 @@ fn act(parts: Parts, spec: &ProcSpec) -> Result<(), String> {
     let clock = Clock::starting_at(start);
     clock.sleep_until(Instant::ZERO + spec.start);
     let state = Crew::new(spec.prio).run(Box::new(Process::new(parts, clock)))?;
-    board.set_began(p, None);
-    board.set_state(p, state);
+    shared.set_began(p, None);
+    shared.set_state(p, state);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! A worker builds all loads of the job, as the simulator does, and carries out its own: files and random choices of a
 //! load depend on those built before it.
 
-use super::super::files::Reach;
+use super::super::files::FileStoreAddress;
 use hoistway::sched::SCHEDULERS;
 use hoistway_run::{ControlSpec, ProcSpec, SchedulerSpec, TraceMode};
 use hoistway_sim::drive::DriveFile;
@@ -15,9 +15,9 @@ use std::borrow::Cow;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
     /// Where the shared memory is.
-    pub board: String,
+    pub shared: String,
     /// Where files are.
-    pub ground: Reach,
+    pub store: FileStoreAddress,
     /// Processors take no time of their own: what the simulated host would have computed is slept.
     pub virtual_time: bool,
     /// The job, as [`of_workers`] leaves it.

@@ -21,10 +21,10 @@
 //! Latency is the time between two readings of the monotonic clock around the call, or from the time the load says it
 //! was due. The flags of bios that a load wants (metadata, read-ahead) cannot be set from user space.
 
-use super::board::{Board, State};
 use super::charge::{Charge, Sequence, waited};
 use super::descriptors::{Descriptors, Open, call_failed};
 use super::queue::{Call, Queue};
+use super::shared::{SharedMemory, State};
 use super::wire::Event;
 use hoistway::{Instant, Nanos};
 use hoistway_serve::system::Buffer;
@@ -64,7 +64,7 @@ pub struct Identity {
 pub struct Process {
     pub p: usize,
     load: Box<dyn Load>,
-    board: Arc<Board>,
+    shared: Arc<SharedMemory>,
     clock: Clock,
     files: Descriptors,
     /// Files that no load of the job writes.
@@ -103,7 +103,7 @@ const SHELF: usize = 256;
 pub struct Parts {
     pub p: usize,
     pub load: Box<dyn Load>,
-    pub board: Arc<Board>,
+    pub shared: Arc<SharedMemory>,
     pub files: Descriptors,
     pub unwritten: Arc<[bool]>,
     pub parties: Arc<[u32]>,
@@ -116,11 +116,11 @@ pub struct Parts {
 impl Process {
     /// `clock`: stands at zero at the common start.
     pub fn new(parts: Parts, clock: Clock) -> Process {
-        let Parts { p, load, board, files, unwritten, parties, target, end, charge } = parts;
+        let Parts { p, load, shared, files, unwritten, parties, target, end, charge } = parts;
         Process {
             p,
             load,
-            board,
+            shared,
             clock,
             files,
             unwritten,
@@ -147,7 +147,7 @@ impl Process {
             // The last instant of the window.
             let last = Instant::from_nanos(end.as_nanos() - 1);
             for (what, n) in self.load.closing(end) {
-                self.record(Event::Told(last, Notice::Count { what, n }))?;
+                self.record(Event::Noticed(last, Notice::Count { what, n }))?;
             }
         }
         if is_over(self.stop, now) {
@@ -187,7 +187,7 @@ impl Process {
             Operation::Block(io) => self.block(io, identity, now)?,
             Operation::Barrier(barrier) => {
                 let parties = self.parties[barrier.0 as usize];
-                let passed = self.board.barrier(barrier.0 as usize, parties);
+                let passed = self.shared.barrier(barrier.0 as usize, parties);
                 passed.map_err(|e| format!("barrier: {e}"))?;
             }
             Operation::Compute(time) => match &self.charge {
@@ -203,7 +203,7 @@ impl Process {
                 return Ok(Flow::Become { slot, lasting });
             }
             Operation::Tell(Notice::EndProcs) => return Ok(Flow::Home),
-            Operation::Tell(notice) => self.record(Event::Told(self.clock.now(), notice))?,
+            Operation::Tell(notice) => self.record(Event::Noticed(self.clock.now(), notice))?,
             Operation::Exit => {
                 self.collect_all()?;
                 self.record(Event::Exited(self.clock.now()))?;
@@ -231,7 +231,7 @@ impl Process {
 
     fn record(&self, event: Event) -> Result<(), String> {
         let raw = event.encode()?;
-        while !self.board.push(self.p, raw) {
+        while !self.shared.push(self.p, raw) {
             // The coordinator is behind by thousands of calls: processors are short.
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -241,7 +241,7 @@ impl Process {
     /// A call is over.
     fn end(&self, bytes: u64, write: bool, begun: Instant, end: Instant) -> Result<(), String> {
         self.record(Event::call(bytes, write, begun, end))?;
-        self.board.set_began(self.p, None);
+        self.shared.set_began(self.p, None);
         Ok(())
     }
 
@@ -255,7 +255,7 @@ impl Process {
             if is_over(self.stop, begun) {
                 break;
             }
-            self.board.set_began(self.p, Some(begun.as_nanos()));
+            self.shared.set_began(self.p, Some(begun.as_nanos()));
             let at = open.base + offset + call * bs;
             let read = open.file.read_exact_at(&mut buffer[..bs as usize], at);
             let end = self.clock.now();
@@ -295,7 +295,7 @@ impl Process {
             self.clock.sleep_until(next + each * (calls - 1));
             self.record_read(bs, owed.take(), each)?;
             let begun = self.clock.now();
-            self.board.set_began(self.p, Some(begun.as_nanos()));
+            self.shared.set_began(self.p, Some(begun.as_nanos()));
             let (at, bytes) = (open.base + place, calls * bs);
             let into = &mut buffer_of(&mut buffer, bytes)[..bytes as usize];
             let read = open.file.read_exact_at(into, at);
@@ -308,7 +308,7 @@ impl Process {
                 next = self.clock.now();
                 self.end(bs, false, begun, next)?;
             } else {
-                self.board.set_began(self.p, None);
+                self.shared.set_began(self.p, None);
                 let last = next + each * (calls - 1);
                 (next, owed) = (last + each, Some(last));
             }
@@ -339,7 +339,7 @@ impl Process {
             if is_over(self.stop, begun) {
                 break;
             }
-            self.board.set_began(self.p, Some(begun.as_nanos()));
+            self.shared.set_began(self.p, Some(begun.as_nanos()));
             let at = open.base + offset + call * bs;
             let written = open.file.write_all_at(data, at);
             written.map_err(|e| call_failed(&open.file, "write", bs, at, &e))?;
@@ -375,7 +375,7 @@ impl Process {
         if is_over(self.stop, begun) {
             return Ok(());
         }
-        self.board.set_began(self.p, Some(begun.as_nanos()));
+        self.shared.set_began(self.p, Some(begun.as_nanos()));
         if let Some(charge) = &self.charge {
             charge.direct(&self.clock, len);
         }
@@ -446,7 +446,7 @@ impl Process {
             let event = Event::call(done.bytes, done.write, done.begun, end);
             recorded = std::mem::replace(&mut recorded, Ok(())).and_then(|()| self.record(event));
         })?;
-        self.board.set_began(self.p, queue.oldest().map(|at| at.as_nanos()));
+        self.shared.set_began(self.p, queue.oldest().map(|at| at.as_nanos()));
         recorded
     }
 
@@ -503,7 +503,7 @@ impl Process {
             self.unseen += io.len;
             return ahead.send(0);
         }
-        self.board.set_began(self.p, Some(now.as_nanos()));
+        self.shared.set_began(self.p, Some(now.as_nanos()));
         if let Some(ahead) = &mut identity.ahead {
             ahead.settle()?;
         }

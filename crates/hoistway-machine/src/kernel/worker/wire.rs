@@ -1,6 +1,6 @@
 //! What a process records: calls, and what its load says.
 
-use super::board::Raw;
+use super::shared::Raw;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::host::{Notice, Ran};
 use hoistway_sim::load::{LOADS, LoadEntry};
@@ -20,7 +20,7 @@ pub enum Event {
     /// A call is over.
     Ran(Ran),
     /// The load said something that is counted or marked.
-    Told(Instant, Notice),
+    Noticed(Instant, Notice),
     /// The load has ended.
     Exited(Instant),
 }
@@ -30,7 +30,7 @@ impl Event {
     pub fn at(&self) -> Instant {
         match self {
             Event::Ran(ran) => ran.first_end,
-            Event::Told(at, _) | Event::Exited(at) => *at,
+            Event::Noticed(at, _) | Event::Exited(at) => *at,
         }
     }
 
@@ -49,7 +49,7 @@ impl Event {
                 raw(RAN, ran.write.into(), [ran.first_end.as_nanos(), ran.first.0, ran.bytes])
             }
             Event::Exited(at) => raw(EXITED, 0, [at.as_nanos(), 0, 0]),
-            Event::Told(at, notice) => {
+            Event::Noticed(at, notice) => {
                 let at = at.as_nanos();
                 match *notice {
                     Notice::Mark(text) => named(raw(MARK, 0, [at, 0, 0]), text)?,
@@ -69,7 +69,7 @@ impl Event {
     pub fn decode(raw: &Raw) -> Option<Event> {
         let [at, n, bytes] = raw.numbers;
         let (now, first) = (Instant::from_nanos(at), Nanos(n));
-        let told = |notice| Some(Event::Told(now, notice));
+        let told = |notice| Some(Event::Noticed(now, notice));
         match raw.kind {
             RAN => {
                 let (each, write) = (Nanos::ZERO, raw.extra != 0);
@@ -128,11 +128,11 @@ mod tests {
         let at = Instant::from_nanos(5_000);
         let events = [
             Event::call(4096, true, Instant::from_nanos(1_000), at),
-            Event::Told(at, Notice::Mark("start")),
-            Event::Told(at, Notice::GivenUp(Nanos::secs(60))),
-            Event::Told(at, Notice::Count { what: "frames_dropped", n: 3 }),
-            Event::Told(at, Notice::Phase("random read")),
-            Event::Told(at, Notice::PhaseEnd),
+            Event::Noticed(at, Notice::Mark("start")),
+            Event::Noticed(at, Notice::GivenUp(Nanos::secs(60))),
+            Event::Noticed(at, Notice::Count { what: "frames_dropped", n: 3 }),
+            Event::Noticed(at, Notice::Phase("random read")),
+            Event::Noticed(at, Notice::PhaseEnd),
             Event::Exited(at),
         ];
         for event in events {
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!((read, read.at()), (event, at));
         }
         assert_eq!(Event::decode(&Raw::default()), None);
-        let long = Event::Told(at, Notice::Mark("a name that is longer than thirty-two bytes"));
+        let long = Event::Noticed(at, Notice::Mark("a name that is longer than thirty-two bytes"));
         assert!(long.encode().unwrap_err().contains("too long"));
     }
 }

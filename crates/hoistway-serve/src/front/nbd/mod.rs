@@ -9,7 +9,7 @@
 mod connection;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
-pub mod fuzz;
+pub mod fuzz_harness;
 mod handshake;
 mod negotiation;
 mod rules;

@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 /// What a run is to be done on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlaceTarget {
+pub enum VolumeTarget {
     /// Files below a directory.
     Dir(PathBuf),
     /// A block device.
     Device(PathBuf),
 }
 
-/// Where it is.
+/// A directory or device, and the queues that schedule what is done there.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Volume {
     /// The directory or device, without links.
     pub path: PathBuf,
     /// Whether it is a directory.
@@ -45,19 +45,19 @@ pub struct Place {
 }
 
 /// Finds the queues that schedule below a directory or device.
-pub fn resolve(target: &PlaceTarget) -> Result<Place, MachineError> {
+pub fn resolve(target: &VolumeTarget) -> Result<Volume, MachineError> {
     resolve_in(&System::real(), target)
 }
 
 /// The same on another tree of files.
-pub fn resolve_in(system: &System, target: &PlaceTarget) -> Result<Place, MachineError> {
+pub fn resolve_in(system: &System, target: &VolumeTarget) -> Result<Volume, MachineError> {
     match target {
-        PlaceTarget::Dir(dir) => resolve_dir(system, dir),
-        PlaceTarget::Device(device) => resolve_device(system, device),
+        VolumeTarget::Dir(dir) => resolve_dir(system, dir),
+        VolumeTarget::Device(device) => resolve_device(system, device),
     }
 }
 
-impl Place {
+impl Volume {
     /// The chain in words, one line per queue.
     pub fn describe(&self) -> String {
         let path = self.path.display();
@@ -131,7 +131,7 @@ fn uses(system: &System, folder: &Path) -> Vec<String> {
     uses
 }
 
-fn resolve_dir(system: &System, dir: &Path) -> Result<Place, MachineError> {
+fn resolve_dir(system: &System, dir: &Path) -> Result<Volume, MachineError> {
     let path = fs::canonicalize(system_path(system, dir)).map_err(os(dir.display().to_string()))?;
     if !path.is_dir() {
         return Err(MachineError::Refused(format!("{}: not a directory", dir.display())));
@@ -145,7 +145,7 @@ fn resolve_dir(system: &System, dir: &Path) -> Result<Place, MachineError> {
     let chain = numbers.iter().map(|number| follow(system, number, &mut found));
     let chain = chain.collect::<Result<Vec<Link>, MachineError>>()?;
     check(&found, &path)?;
-    Ok(Place {
+    Ok(Volume {
         path,
         is_dir: true,
         chain,
@@ -161,7 +161,7 @@ fn resolve_dir(system: &System, dir: &Path) -> Result<Place, MachineError> {
     })
 }
 
-fn resolve_device(system: &System, named: &Path) -> Result<Place, MachineError> {
+fn resolve_device(system: &System, named: &Path) -> Result<Volume, MachineError> {
     let device = &match system.is_real() {
         true => settled(named)?,
         false => named.to_path_buf(),
@@ -170,7 +170,7 @@ fn resolve_device(system: &System, named: &Path) -> Result<Place, MachineError> 
     let mut found = Found::default();
     let chain = vec![follow(system, &number, &mut found)?];
     check(&found, device)?;
-    Ok(Place {
+    Ok(Volume {
         path: device.clone(),
         is_dir: false,
         chain,

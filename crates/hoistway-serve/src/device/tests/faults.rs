@@ -1,9 +1,9 @@
 //! The core under random load on a device that fails, dawdles and answers out of order, against a
 //! model that knows every legal content of every sector.
 
-use super::core::{Core, Finished, IoRequest, ReplyTo, TenantId};
-use super::tests::facts;
-use super::{Device, DeviceOptions, WRITE};
+use super::super::core::{Core, Finished, IoRequest, ReplyTo, TenantId};
+use super::super::{Device, DeviceOptions, WRITE};
+use super::facts;
 use crate::error::ServeError;
 use crate::storage::{Backend, Command, Done, Extent, ExtentsAnswer, Opened};
 use crate::system::Part;

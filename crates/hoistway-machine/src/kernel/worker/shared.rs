@@ -87,7 +87,7 @@ struct Slot {
 
 /// The shared memory, mapped.
 #[derive(Debug)]
-pub struct Board {
+pub struct SharedMemory {
     memory: NonNull<u8>,
     len: usize,
     procs: usize,
@@ -96,9 +96,9 @@ pub struct Board {
 
 // SAFETY: what is not atomic is written by one side only, before an atomic store that the other side loads (rings and
 // complaints).
-unsafe impl Send for Board {}
+unsafe impl Send for SharedMemory {}
 // SAFETY: as above; the callers of `push`, `take` and `complain` are one per process and side.
-unsafe impl Sync for Board {}
+unsafe impl Sync for SharedMemory {}
 
 const HEADER: usize = std::mem::size_of::<Header>().next_multiple_of(64);
 
@@ -106,31 +106,31 @@ fn len_of(procs: usize) -> usize {
     HEADER + procs * std::mem::size_of::<Slot>()
 }
 
-impl Board {
+impl SharedMemory {
     /// A new one, all zero.
-    pub fn new(procs: usize) -> io::Result<Board> {
+    pub fn new(procs: usize) -> io::Result<SharedMemory> {
         let file = memfd_create("hoistway-board", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, len_of(procs) as u64)?;
-        Board::map(file, procs)
+        SharedMemory::map(file, procs)
     }
 
     /// One that another process has made.
-    pub fn open(path: &str, procs: usize) -> io::Result<Board> {
+    pub fn open(path: &str, procs: usize) -> io::Result<SharedMemory> {
         let file = File::options().read(true).write(true).open(path)?;
         if file.metadata()?.len() != len_of(procs) as u64 {
             return Err(io::Error::other("the board is of another version of the program"));
         }
-        Board::map(file.into(), procs)
+        SharedMemory::map(file.into(), procs)
     }
 
-    fn map(file: OwnedFd, procs: usize) -> io::Result<Board> {
+    fn map(file: OwnedFd, procs: usize) -> io::Result<SharedMemory> {
         let (len, protection) = (len_of(procs), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping at an address of the kernel's choice, of a file that nobody truncates.
         let memory = unsafe {
             mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)?
         };
         let memory = NonNull::new(memory.cast()).expect("mmap returns no null");
-        Ok(Board { memory, len, procs, file })
+        Ok(SharedMemory { memory, len, procs, file })
     }
 
     /// How another process opens it while this one lives.
@@ -267,7 +267,7 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length; references into it do not outlive `self`.
         // A failure would leave memory mapped, which ends with the process.
@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn what_one_side_writes_the_other_side_reads() {
-        let coordinator = Board::new(2).unwrap();
-        let worker = Board::open(&coordinator.path(), 2).unwrap();
+        let coordinator = SharedMemory::new(2).unwrap();
+        let worker = SharedMemory::open(&coordinator.path(), 2).unwrap();
         assert_eq!((worker.start(), coordinator.state(1)), (None, State::Starting));
         coordinator.set_start(77);
         worker.set_state(1, State::Ready);
@@ -292,21 +292,21 @@ mod tests {
         worker.complain(0, "no such file");
         assert_eq!(coordinator.complaint(0), "no such file");
         assert_eq!(coordinator.state(0), State::Failed);
-        assert!(Board::open(&coordinator.path(), 3).is_err());
+        assert!(SharedMemory::open(&coordinator.path(), 3).is_err());
     }
 
     #[test]
     fn a_ring_keeps_order_and_refuses_what_does_not_fit() {
-        let board = Board::new(1).unwrap();
+        let shared = SharedMemory::new(1).unwrap();
         let record = |n| Raw { numbers: [n, 0, 0], ..Raw::default() };
         let mut next = 0;
         for round in 0..3 {
             let mut pushed = 0;
-            while board.push(0, record(round * RING + pushed)) {
+            while shared.push(0, record(round * RING + pushed)) {
                 pushed += 1;
             }
             assert_eq!(pushed, RING);
-            board.take(0, |raw| {
+            shared.take(0, |raw| {
                 assert_eq!(raw.numbers[0], next);
                 next += 1;
             });
@@ -316,24 +316,24 @@ mod tests {
 
     #[test]
     fn nobody_passes_a_barrier_before_all_have_come() {
-        let board = Board::new(1).unwrap();
+        let shared = SharedMemory::new(1).unwrap();
         let passed = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        board.barrier(3, 3).unwrap();
+                        shared.barrier(3, 3).unwrap();
                         passed.fetch_add(1, Ordering::SeqCst);
-                        board.barrier(4, 3).unwrap();
+                        shared.barrier(4, 3).unwrap();
                     }
                 });
             }
             for round in 0..100 {
                 assert_eq!(passed.load(Ordering::SeqCst), round * 2);
-                board.barrier(3, 3).unwrap();
-                board.barrier(4, 3).unwrap();
+                shared.barrier(3, 3).unwrap();
+                shared.barrier(4, 3).unwrap();
             }
         });
-        assert!(board.barrier(BARRIERS, 1).is_err());
+        assert!(shared.barrier(BARRIERS, 1).is_err());
     }
 }

@@ -1,12 +1,12 @@
 //! What is counted and told of a core while it serves.
 
-use super::WRITE;
-use super::core::{Core, IoRequest, ReplyTo, TenantId};
-use super::report::ConnectionInfo;
-use super::settings::GroupSpec;
-use super::stats::device_stats;
-use super::tests::core;
-use super::tracing::{subscribe, take_batch};
+use super::super::WRITE;
+use super::super::core::{Core, IoRequest, ReplyTo, TenantId};
+use super::super::report::ConnectionInfo;
+use super::super::settings::GroupSpec;
+use super::super::stats::device_stats;
+use super::super::tracing::{subscribe, take_batch};
+use super::core;
 use crate::system::Buffer;
 use hoistway::sched::QueueUse;
 use hoistway::trace::{Event, Record};
@@ -66,7 +66,7 @@ fn sums_keep_what_clients_had_done_that_left() {
         ],
     );
     let before = device_stats(&mut core);
-    let of = |stats: &super::DeviceStats, group: &str| {
+    let of = |stats: &super::super::DeviceStats, group: &str| {
         let sum = stats.sums.iter().find(|s| s.group == group).unwrap();
         assert_eq!(sum.export, "disk");
         (sum.clients, sum.counters.clone())

@@ -61,12 +61,12 @@ impl Machine {
         fs::create_dir_all(self.root.join(point.trim_start_matches('/'))).unwrap();
     }
 
-    fn dir(&self, path: &str) -> Result<Place, MachineError> {
-        resolve_in(&System::below(&self.root), &PlaceTarget::Dir(path.into()))
+    fn dir(&self, path: &str) -> Result<Volume, MachineError> {
+        resolve_in(&System::below(&self.root), &VolumeTarget::Dir(path.into()))
     }
 
-    fn at(&self, device: &str) -> Result<Place, MachineError> {
-        resolve_in(&System::below(&self.root), &PlaceTarget::Device(device.into()))
+    fn at(&self, device: &str) -> Result<Volume, MachineError> {
+        resolve_in(&System::below(&self.root), &VolumeTarget::Device(device.into()))
     }
 }
 
@@ -250,7 +250,7 @@ fn where_nothing_schedules_it_says_why_and_what_to_do() {
 #[test]
 fn this_machine_is_resolved() {
     // Whatever lies below the build: a chain, or words that say why there is none.
-    let here = PlaceTarget::Dir(std::env::current_dir().unwrap());
+    let here = VolumeTarget::Dir(std::env::current_dir().unwrap());
     match resolve(&here) {
         Ok(place) => {
             let queue = &place.queues[0];

@@ -18,7 +18,7 @@ pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable::new(
     Unit::Weight,
     DEFAULT_WEIGHT as u64,
     (1, WEIGHT_MAX),
-    "Share of the group among its siblings. BfqQueues of the same parent weigh 10 to 80.",
+    "Share of the group among its siblings. Queues of the same parent weigh 10 to 80.",
 )];
 
 /// The kernel's files for it, of cgroup v2 and of v1.

@@ -1,10 +1,11 @@
 //! Why the stack refuses an input.
 
-use super::IoId;
+use super::{IoId, Stack};
 use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::request::ReqId;
 use crate::setting::TunableError;
+use crate::unit::Instant;
 use alloc::string::String;
 use core::fmt;
 
@@ -38,6 +39,34 @@ pub enum StackError {
     NoSuchGroup(GroupId),
     /// This scheduler does not exist in the profile of the device.
     WrongProfile(&'static str),
+    /// Outputs of the call before wait ([`Stack::ready`]).
+    Undrained,
+    /// The time is earlier than that of the call before ([`Stack::ready`]).
+    TimeWentBack {
+        /// The time.
+        now: Instant,
+        /// That of the call before.
+        before: Instant,
+    },
+}
+
+impl Stack {
+    /// Whether an input may come at this time: for whoever would rather be told than stopped by
+    /// [`Stack::handle`], [`Stack::change`] and the like, which assert it.
+    ///
+    /// # Errors
+    ///
+    /// The outputs of the call before were not drained, or `now` is earlier than at that call.
+    #[inline]
+    pub fn ready(&self, now: Instant) -> Result<(), StackError> {
+        if !self.drained {
+            return Err(StackError::Undrained);
+        }
+        if now < self.now {
+            return Err(StackError::TimeWentBack { now, before: self.now });
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for StackError {
@@ -73,6 +102,15 @@ impl fmt::Display for StackError {
             StackError::WrongProfile(name) => write!(
                 f,
                 "'{name}' exists in the multi-queue profile only; choose another scheduler or profile"
+            ),
+            StackError::Undrained => {
+                f.write_str("outputs wait; drain poll() until WaitUntil before the next input")
+            }
+            StackError::TimeWentBack { now, before } => write!(
+                f,
+                "{} ns is earlier than {} ns, the time of the call before; time never goes back",
+                now.as_nanos(),
+                before.as_nanos()
             ),
         }
     }

@@ -436,8 +436,8 @@ int32_t hw_add_group(struct hw_stack *stack, uint64_t now_ns, uint32_t parent, c
 // Removes a group without groups and processes; what it has under way goes on. Then poll.
 int32_t hw_remove_group(struct hw_stack *stack, uint64_t now_ns, uint32_t group);
 
-// A process (thread, client, tenant) of a group with an I/O priority, class << 13 | level, 0: none; its number,
-// for hw_io.proc. Numbers are not used again: give one to a tenant rather than to a connection.
+// A process (thread, client, tenant) of a group with an I/O priority, class << 13 | level, 0: best-effort 4; its
+// number, for hw_io.proc. Numbers are not used again: give one to a tenant rather than to a connection.
 int32_t hw_add_proc(struct hw_stack *stack,
                     uint32_t group,
                     uint32_t prio);

@@ -177,7 +177,7 @@ pub unsafe extern "C" fn hw_stack_new(
 ) -> i32 {
     let say = |failure: &Failure| {
         // SAFETY: as in `hw_submit`.
-        unsafe { put_text(why, why_room, &c_text(&failure.text).to_string_lossy()) };
+        unsafe { put_text(why, why_room, &c_text(failure.text()).to_string_lossy()) };
     };
     guarded(|| {
         // SAFETY: as in `hw_submit`.

@@ -6,7 +6,10 @@ use crate::types::*;
 use hoistway::request::Flags;
 use hoistway::stack::{IoError, StackError};
 use hoistway::table::Handle;
-use hoistway::{Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, ReqId, Sectors, Stack};
+use hoistway::{
+    Env, GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, ReqId, Sectors, Stack,
+};
+use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};
 
 /// Where the I/O of an input begins: an input is at least so long, and one I/O.
@@ -48,6 +51,14 @@ pub(crate) fn range(text: &'static str) -> Failure {
     Failure::new(hw_code::HW_E_RANGE, text)
 }
 
+#[inline(always)]
+fn time(now_ns: u64) -> Result<Instant, Failure> {
+    if now_ns >= HW_TIME_END {
+        return Err(Failure::new(hw_code::HW_E_TIME, "times are below HW_TIME_END"));
+    }
+    Ok(Instant::from_nanos(now_ns))
+}
+
 /// The process is there and has not gone.
 pub(crate) fn check_proc(stack: &Stack, proc: u32) -> Result<ProcId, Failure> {
     let id = ProcId(proc);
@@ -75,28 +86,27 @@ fn operation(op: u32) -> Option<Op> {
 }
 
 /// The I/O in the core's terms. What the core looks at itself is left to it.
+#[inline(always)]
 fn io_of(stack: &Stack, io: &hw_io) -> Result<Io, Failure> {
     const KNOWN: u32 = 0x1fff | hw_flag::HW_OF_ROOT as u32;
-    if io.flags & !KNOWN != 0 || io.reserved != 0 {
-        return Err(range("hw_io: a flag that does not exist, or reserved is not zero"));
+    let strange = (io.flags & !KNOWN) | io.reserved;
+    if strange != 0 || io.sectors >= HW_IO_SECTORS_END || io.cpu >= HW_CPUS {
+        return Err(no_io(io));
     }
-    if io.sectors >= HW_IO_SECTORS_END || io.cpu >= HW_CPUS {
-        return Err(range("hw_io: sectors are below HW_IO_SECTORS_END, cpu below HW_CPUS"));
-    }
-    let Some(op) = operation(io.op) else { return Err(range("hw_io: op is none of hw_op")) };
-    let Some(prio) = priority(io.priority) else {
-        return Err(range("hw_io: priority is class << 13 | level, class 0 to 3, level 0 to 7"));
-    };
-    let env = stack.env();
-    let (mut group, mut usual) = (hoistway::GroupId::ROOT, IoPrio::be(4));
+    let Some(op) = operation(io.op) else { return Err(no_io(io)) };
+    let (mut group, mut prio) = (GroupId::ROOT, IoPrio::be(4));
     if io.proc != HW_PROC_NONE {
-        match env.procs.get(ProcId(io.proc)) {
-            Some(p) if p.alive => (group, usual) = (p.group, p.effective()),
+        match stack.env().procs.get(ProcId(io.proc)) {
+            Some(p) if p.alive => (group, prio) = (p.group, p.effective()),
             _ => return Err(no_proc(io.proc)),
         }
     }
+    if io.priority != 0 {
+        let Some(own) = priority(io.priority) else { return Err(no_io(io)) };
+        prio = own;
+    }
     if io.flags & hw_flag::HW_OF_ROOT as u32 != 0 {
-        group = hoistway::GroupId::ROOT;
+        group = GroupId::ROOT;
     } else if io.group != 0 {
         group = crate::group::check_group(stack, io.group)?;
     }
@@ -110,7 +120,26 @@ fn io_of(stack: &Stack, io: &hw_io) -> Result<Io, Failure> {
         sectors: Sectors(io.sectors.into()),
         segments: if io.segments == 0 { io.sectors.div_ceil(8) } else { io.segments },
         flags: Flags::from_bits(io.flags as u16),
-        prio: if prio == IoPrio::NONE { usual } else { prio },
+        prio,
+    })
+}
+
+/// What is wrong with the numbers of an I/O.
+#[cold]
+fn no_io(io: &hw_io) -> Failure {
+    const KNOWN: u32 = 0x1fff | hw_flag::HW_OF_ROOT as u32;
+    range(if io.flags & !KNOWN != 0 {
+        "hw_io: flags has one that does not exist"
+    } else if io.reserved != 0 {
+        "hw_io: reserved is not zero"
+    } else if io.sectors >= HW_IO_SECTORS_END {
+        "hw_io: sectors is not below HW_IO_SECTORS_END"
+    } else if io.cpu >= HW_CPUS {
+        "hw_io: cpu is not below HW_CPUS"
+    } else if operation(io.op).is_none() {
+        "hw_io: op is none of hw_op"
+    } else {
+        "hw_io: priority is class << 13 | level, class 0 to 3, level 0 to 7"
     })
 }
 
@@ -131,6 +160,49 @@ fn failure_of(error: i32) -> Option<IoError> {
     }
 }
 
+/// Fills an event, which is all zero.
+#[inline(always)]
+fn tell(env: &Env, output: Output, event: &mut hw_event) {
+    match output {
+        Output::Issue { req, queue } => tell_issue(env, req, queue.0, event),
+        Output::Accepted { io } => {
+            event.kind = hw_event_kind::HW_ACCEPTED as u32;
+            event.io = io.0;
+        }
+        Output::Finished { io, result } => {
+            event.kind = hw_event_kind::HW_FINISHED as u32;
+            event.io = io.0;
+            event.error = errno_of(result);
+        }
+        Output::Delay { proc, until } => {
+            event.kind = hw_event_kind::HW_DELAY as u32;
+            event.proc = proc.0;
+            event.until_ns = until.as_nanos();
+        }
+        // Ends a drain, and is told by whoever drains.
+        Output::WaitUntil(_) => {}
+    }
+}
+
+#[inline(always)]
+fn tell_issue(env: &Env, req: ReqId, queue: u16, event: &mut hw_event) {
+    let requests = &env.requests;
+    let r = &requests[req];
+    event.kind = hw_event_kind::HW_ISSUE as u32;
+    event.req = id_of(req);
+    event.sector = r.start.0;
+    event.sectors = r.sectors.0 as u32;
+    event.op = r.op as u32;
+    event.flags = r.flags.bits().into();
+    event.queue = queue.into();
+    event.proc = r.proc.0;
+    if let Some(first) = r.first_io {
+        event.io = requests.bio(first).id.0;
+        let alone = r.last_io == r.first_io;
+        event.pieces = if alone { 1 } else { requests.bios(req).count() as u32 };
+    }
+}
+
 fn errno_of(result: Result<(), IoError>) -> i32 {
     match result {
         Ok(()) => 0,
@@ -143,32 +215,45 @@ fn errno_of(result: Result<(), IoError>) -> i32 {
 impl Inner {
     /// The call may be made at this time; the time itself.
     pub fn at(&mut self, now_ns: u64) -> Result<Instant, Failure> {
-        if now_ns >= HW_TIME_END {
-            return Err(Failure::new(hw_code::HW_E_TIME, "times are below HW_TIME_END"));
-        }
-        let now = Instant::from_nanos(now_ns);
+        let now = time(now_ns)?;
         self.stack.ready(now)?;
-        self.now = now;
         Ok(now)
     }
 
     /// One input of the core, if it may be made at this time.
-    #[inline]
     pub fn handle(&mut self, now_ns: u64, input: Input) -> Answer {
         let now = self.at(now_ns)?;
         self.stack.handle(now, input)?;
         OK
     }
 
-    #[inline]
-    fn submit(&mut self, now_ns: u64, io: &hw_io) -> Answer {
-        let io = io_of(&self.stack, io)?;
-        self.handle(now_ns, Input::Submit(io))
+    /// As in `hw_submit`. Of the I/O's size at most `within` bytes are there.
+    #[inline(always)]
+    unsafe fn submit(&mut self, now_ns: u64, io: *const hw_io, within: usize) -> Answer {
+        check(io, "io is NULL")?;
+        // SAFETY: the caller's struct begins with its size.
+        let size = unsafe { io.cast::<u32>().read() } as usize;
+        let io = if size == size_of::<hw_io>() {
+            // SAFETY: the caller says that there are so many bytes; they are numbers only.
+            io_of(&self.stack, unsafe { &*io })
+        } else if size <= within {
+            // SAFETY: as above.
+            io_of(&self.stack, &unsafe { get_sized(io, "io is NULL") }?)
+        } else {
+            Err(Failure::new(hw_code::HW_E_SIZE, "io.size is not sizeof(struct hw_io)"))
+        }?;
+        match self.stack.try_submit(time(now_ns)?, &io) {
+            Ok(()) => OK,
+            Err(error) => Err(error.into()),
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn done(&mut self, now_ns: u64, req: u64, error: i32) -> Answer {
-        self.handle(now_ns, Input::Done { req: req_of(req), error: failure_of(error) })
+        match self.stack.try_done(time(now_ns)?, req_of(req), failure_of(error)) {
+            Ok(()) => OK,
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn plug(&mut self, now_ns: u64, proc: u32, open: bool) -> Answer {
@@ -188,55 +273,36 @@ impl Inner {
         self.handle(now_ns, Input::Sleep(id))
     }
 
-    /// Takes events while there is room. `Some`: there are no more; the time to call again.
-    #[inline]
+    /// Takes events while there is room. `Some`: there are no more, and room for one is left; the time to call
+    /// again.
+    #[inline(always)]
     fn drain(&mut self, events: &mut Events<'_>) -> Option<u64> {
-        while events.left() {
-            let event = match self.stack.poll(self.now) {
+        while events.left() > 0 {
+            match self.stack.poll(self.stack.now()) {
                 Output::WaitUntil(at) => return Some(at.map_or(HW_NEVER, Instant::as_nanos)),
-                Output::Issue { req, queue } => issue_event(&self.stack, req, queue.0),
-                Output::Accepted { io } => hw_event {
-                    kind: hw_event_kind::HW_ACCEPTED as u32,
-                    io: io.0,
-                    ..hw_event::default()
-                },
-                Output::Finished { io, result } => hw_event {
-                    kind: hw_event_kind::HW_FINISHED as u32,
-                    error: errno_of(result),
-                    io: io.0,
-                    ..hw_event::default()
-                },
-                Output::Delay { proc, until } => hw_event {
-                    kind: hw_event_kind::HW_DELAY as u32,
-                    proc: proc.0,
-                    until_ns: until.as_nanos(),
-                    ..hw_event::default()
-                },
-            };
-            events.push(event);
+                output => tell(self.stack.env(), output, events.next()),
+            }
         }
         None
     }
 
     /// Settings of a stack without I/O have no events but the wait.
     pub fn forget_events(&mut self) {
-        while !matches!(self.stack.poll(self.now), Output::WaitUntil(_)) {}
+        while !matches!(self.stack.poll(self.stack.now()), Output::WaitUntil(_)) {}
     }
 
-    fn input(&mut self, input: &hw_input, io_size: usize) -> Answer {
+    #[inline(always)]
+    unsafe fn input(&mut self, at: *const hw_input, io_size: usize) -> Answer {
+        // SAFETY: as in `Inputs::new`.
+        let input = unsafe { &*at };
         let now = input.now_ns;
         if input.reserved != 0 {
             return Err(range("hw_input: reserved is not zero"));
         }
         match input.kind {
             0 => self.handle(now, Input::Tick),
-            1 if input.io.size as usize == size_of::<hw_io>() => self.submit(now, &input.io),
-            1 if input.io.size as usize <= io_size => {
-                // SAFETY: so many bytes of the I/O are within the input.
-                let io = unsafe { get_sized(&raw const input.io, "io") }?;
-                self.submit(now, &io)
-            }
-            1 => Err(Failure::new(hw_code::HW_E_SIZE, "io.size is not sizeof(struct hw_io)")),
+            // SAFETY: the I/O is the end of the input, which has `io_size` bytes for it.
+            1 => unsafe { self.submit(now, &raw const (*at).io, io_size) },
             2 => self.done(now, input.req, input.error),
             3 => self.handle(now, Input::Requeue(req_of(input.req))),
             4 => self.plug(now, input.proc, true),
@@ -247,29 +313,27 @@ impl Inner {
     }
 
     /// What [`hw_step`] does. How many inputs were taken.
-    fn step<'a>(
-        &mut self,
-        inputs: impl ExactSizeIterator<Item = &'a hw_input>,
-        io_size: usize,
-        events: &mut Events<'_>,
-    ) -> u32 {
-        let (count, mut taken) = (inputs.len() as u32, 0);
-        let mut wait = self.drain(events);
+    fn step(&mut self, inputs: Inputs<'_>, events: &mut Events<'_>) -> u32 {
+        let (mut taken, io_size) = (0, inputs.size - BEFORE_IO);
+        // What the call before had no room for comes first.
+        let Some(mut until_ns) = self.drain(events) else { return taken };
         for input in inputs {
-            if wait.is_none() || !events.left() {
+            if events.left() == 0 {
                 return taken;
             }
             taken += 1;
-            if let Err(failure) = self.input(input, io_size) {
-                events.push(self.refused(failure, input));
+            // SAFETY: as in `Inputs::new`.
+            if let Err(failure) = unsafe { self.input(input, io_size) } {
+                // SAFETY: as above.
+                *events.next() = self.refused(failure, unsafe { &*input });
             }
-            wait = self.drain(events);
+            match self.drain(events) {
+                Some(at) => until_ns = at,
+                None => return taken,
+            }
         }
-        if let Some(until_ns) = wait
-            && taken == count
-            && events.left()
-        {
-            events.push(wait_event(until_ns));
+        if events.left() > 0 {
+            events.next().until_ns = until_ns;
         }
         taken
     }
@@ -279,56 +343,32 @@ impl Inner {
         let kind = hw_event_kind::HW_REFUSED as u32;
         let error = self.refuse(failure);
         match input.kind == hw_input_kind::HW_IN_SUBMIT as u32 {
-            true => hw_event { kind, error, io: input.io.id, ..hw_event::default() },
-            false => hw_event { kind, error, req: input.req, ..hw_event::default() },
+            true => hw_event { kind, error, io: input.io.id, ..hw_event::NONE },
+            false => hw_event { kind, error, req: input.req, ..hw_event::NONE },
         }
     }
 }
 
-fn wait_event(until_ns: u64) -> hw_event {
-    hw_event { kind: hw_event_kind::HW_WAIT as u32, until_ns, ..hw_event::default() }
-}
-
-#[inline]
-fn issue_event(stack: &Stack, req: ReqId, queue: u16) -> hw_event {
-    let r = stack.request(req);
-    let requests = &stack.env().requests;
-    let (pieces, io) = match (r.first_io, r.last_io) {
-        (Some(first), Some(last)) if first == last => (1, requests.bio(first).id.0),
-        (Some(first), _) => (requests.bios(req).count() as u32, requests.bio(first).id.0),
-        (None, _) => (0, 0),
-    };
-    hw_event {
-        kind: hw_event_kind::HW_ISSUE as u32,
-        error: 0,
-        req: id_of(req),
-        io,
-        until_ns: 0,
-        sector: r.start.0,
-        sectors: r.sectors.0 as u32,
-        op: r.op as u32,
-        flags: r.flags.bits().into(),
-        pieces,
-        queue: queue.into(),
-        proc: r.proc.0,
-    }
-}
-
-/// Room for events, and how much of it is used.
+/// Room for events.
 struct Events<'a> {
-    room: &'a mut [MaybeUninit<hw_event>],
-    used: usize,
+    rest: std::slice::IterMut<'a, MaybeUninit<hw_event>>,
+    room: usize,
 }
 
 impl Events<'_> {
-    fn left(&self) -> bool {
-        self.used < self.room.len()
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.rest.len()
     }
 
-    #[inline]
-    fn push(&mut self, event: hw_event) {
-        self.room[self.used].write(event);
-        self.used += 1;
+    /// The next one, all zero; there must be one left.
+    #[inline(always)]
+    fn next(&mut self) -> &mut hw_event {
+        self.rest.next().expect("there is room").write(hw_event::NONE)
+    }
+
+    fn used(&self) -> usize {
+        self.room - self.rest.len()
     }
 }
 
@@ -338,12 +378,7 @@ impl Events<'_> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_submit(stack: *mut hw_stack, now_ns: u64, io: *const hw_io) -> i32 {
     // SAFETY: the caller's promises are passed on, here and in all functions of this crate.
-    unsafe {
-        hw_stack::enter(stack, |s| {
-            let io = get_sized(io, "io is NULL")?;
-            s.submit(now_ns, &io)
-        })
-    }
+    unsafe { hw_stack::enter(stack, |s| s.submit(now_ns, io, usize::MAX)) }
 }
 
 /// The device has completed `req`: `error` 0, or why it failed (hw_errno). Then poll.
@@ -405,9 +440,9 @@ pub unsafe extern "C" fn hw_poll(stack: *mut hw_stack, events: *mut hw_event, co
             let mut events = room_for(events, count)?;
             if let Some(until_ns) = s.drain(&mut events) {
                 // The drain ends while there is room.
-                events.push(wait_event(until_ns));
+                events.next().until_ns = until_ns;
             }
-            Ok(events.used as i32)
+            Ok(events.used() as i32)
         })
     }
 }
@@ -433,38 +468,59 @@ pub unsafe extern "C" fn hw_step(
         hw_stack::enter(stack, |s| {
             put(taken, 0, "taken is NULL")?;
             let mut events = room_for(events, event_room)?;
-            let inputs = inputs_at(inputs, count, input_size)?;
-            let n = s.step(inputs, input_size.saturating_sub(BEFORE_IO), &mut events);
+            let inputs = Inputs::new(inputs, count, input_size)?;
+            let n = s.step(inputs, &mut events);
             put(taken, n, "taken is NULL")?;
-            Ok(events.used as i32)
+            Ok(events.used() as i32)
         })
     }
 }
 
+#[inline(always)]
 unsafe fn room_for<'a>(events: *mut hw_event, count: u32) -> Result<Events<'a>, Failure> {
     if count == 0 {
         return Err(range("there is no room for a single event"));
     }
     // SAFETY: as in `hw_submit`.
-    Ok(Events { room: unsafe { room(events, count, "events is NULL") }?, used: 0 })
+    let room = unsafe { room(events, count, "events is NULL") }?;
+    Ok(Events { room: room.len(), rest: room.iter_mut() })
 }
 
-/// The inputs, `size` bytes apart.
-unsafe fn inputs_at<'a>(
-    first: *const hw_input,
-    count: u32,
+/// Inputs of the caller, `size` bytes apart: a later version of the struct may be longer.
+struct Inputs<'a> {
+    next: *const hw_input,
+    left: u32,
     size: usize,
-) -> Result<impl ExactSizeIterator<Item = &'a hw_input>, Failure> {
-    if count > 0 {
-        check(first, "inputs is NULL")?;
+    of: PhantomData<&'a hw_input>,
+}
+
+impl<'a> Inputs<'a> {
+    /// As in `hw_submit`: the caller has `left` of them, and writes to none during the call.
+    unsafe fn new(next: *const hw_input, left: u32, size: usize) -> Result<Inputs<'a>, Failure> {
+        if left > 0 {
+            check(next, "inputs is NULL")?;
+        }
+        if !(size_of::<hw_input>()..=4096).contains(&size) || !size.is_multiple_of(8) {
+            let text = "input_size is not sizeof(struct hw_input)";
+            return Err(Failure::new(hw_code::HW_E_SIZE, text));
+        }
+        Ok(Inputs { next, left, size, of: PhantomData })
     }
-    // A later version may have more behind what is known here.
-    if !(size_of::<hw_input>()..=4096).contains(&size) || !size.is_multiple_of(8) {
-        let text = "input_size is not sizeof(struct hw_input)";
-        return Err(Failure::new(hw_code::HW_E_SIZE, text));
+}
+
+impl Iterator for Inputs<'_> {
+    type Item = *const hw_input;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<*const hw_input> {
+        if self.left == 0 {
+            return None;
+        }
+        let input = self.next;
+        self.next = self.next.wrapping_byte_add(self.size);
+        self.left -= 1;
+        Some(input)
     }
-    // SAFETY: the caller has `count` of them, and writes to none during the call.
-    Ok((0..count as usize).map(move |n| unsafe { &*first.byte_add(n * size) }))
 }
 
 /// The I/Os, or parts of them, that a request with the device is made of, in the order of their sectors: at

@@ -5,7 +5,7 @@ use crate::guard::{Failure, Inner, OK, hw_stack};
 use crate::memory::text;
 use crate::types::{HW_GROUP_DEPTH, HW_GROUP_ROOT, HW_GROUPS, HW_PROCS, hw_code};
 use hoistway::stage::Change;
-use hoistway::{GroupId, Stack};
+use hoistway::{GroupId, IoPrio, Stack};
 
 /// The group is there and was not removed.
 pub(crate) fn check_group(stack: &Stack, group: u32) -> Result<GroupId, Failure> {
@@ -89,8 +89,8 @@ pub unsafe extern "C" fn hw_remove_group(stack: *mut hw_stack, now_ns: u64, grou
     }
 }
 
-/// A process (thread, client, tenant) of a group with an I/O priority, class << 13 | level, 0: none; its number,
-/// for hw_io.proc. Numbers are not used again: give one to a tenant rather than to a connection.
+/// A process (thread, client, tenant) of a group with an I/O priority, class << 13 | level, 0: best-effort 4; its
+/// number, for hw_io.proc. Numbers are not used again: give one to a tenant rather than to a connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_add_proc(stack: *mut hw_stack, group: u32, prio: u32) -> i32 {
     // SAFETY: as in `hw_submit`.
@@ -101,9 +101,14 @@ pub unsafe extern "C" fn hw_add_proc(stack: *mut hw_stack, group: u32, prio: u32
             if s.stack.env().procs.len() >= HW_PROCS as usize {
                 return Err(Failure::new(hw_code::HW_E_FULL, "a stack has at most HW_PROCS"));
             }
-            Ok(s.stack.add_proc(group, prio).0 as i32)
+            Ok(s.stack.add_proc(group, usual(prio)).0 as i32)
         })
     }
+}
+
+/// No priority is that of a process with nice 0.
+fn usual(prio: IoPrio) -> IoPrio {
+    if prio == IoPrio::NONE { IoPrio::be(4) } else { prio }
 }
 
 fn no_priority() -> Failure {
@@ -167,7 +172,7 @@ pub unsafe extern "C" fn hw_set_priority(
             let Some(prio) = priority(prio) else { return Err(no_priority()) };
             s.change(now_ns, Change::ProcPriority(id), |env| {
                 if let Some(p) = env.procs.get_mut(id) {
-                    p.prio = prio;
+                    p.prio = usual(prio);
                 }
             })
         })

@@ -1,46 +1,55 @@
 //! The border itself: who may enter, what happens to errors and to panics.
 
 use crate::types::hw_code;
-use hoistway::{Instant, Stack};
+use hoistway::Stack;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A device's queue with its scheduler and its controllers. Used by one thread at a time.
 #[derive(Debug)]
 pub struct hw_stack {
-    /// A thread is inside.
-    busy: AtomicBool,
+    /// Who may enter: one of the words below.
+    state: AtomicU8,
     inner: UnsafeCell<Inner>,
 }
+
+/// Nobody is inside.
+const FREE: u8 = 0;
+/// A thread is inside.
+const INSIDE: u8 = 1;
+/// The core has panicked: nobody enters any more.
+const FAILED: u8 = 2;
 
 /// What is behind the guard.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub stack: Stack,
-    /// The latest time of the stack: events are taken at it.
-    pub now: Instant,
     /// Processes with an open plug section, by number.
     pub plugged: Vec<bool>,
     /// The text of the last error.
     error: CString,
-    /// The core has panicked.
-    poisoned: bool,
 }
 
-/// Why a call is refused.
+/// Why a call is refused: in a box, so that an answer fits into registers.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub code: hw_code,
-    pub text: Cow<'static, str>,
-}
+pub(crate) struct Failure(Box<(hw_code, Cow<'static, str>)>);
 
 impl Failure {
+    #[cold]
     pub fn new(code: hw_code, text: impl Into<Cow<'static, str>>) -> Failure {
-        Failure { code, text: text.into() }
+        Failure(Box::new((code, text.into())))
+    }
+
+    pub fn code(&self) -> hw_code {
+        self.0.0
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0.1
     }
 }
 
@@ -57,8 +66,8 @@ impl hw_stack {
     }
 
     pub(crate) fn boxed(inner: Inner) -> *mut hw_stack {
-        let (busy, inner) = (AtomicBool::new(false), UnsafeCell::new(inner));
-        Box::into_raw(Box::new(hw_stack { busy, inner }))
+        let (state, inner) = (AtomicU8::new(FREE), UnsafeCell::new(inner));
+        Box::into_raw(Box::new(hw_stack { state, inner }))
     }
 
     /// `f` with what is inside, unless another thread is there or the core has failed. What `f` refuses becomes
@@ -67,60 +76,67 @@ impl hw_stack {
     /// # Safety
     ///
     /// `at` is NULL or a stack that lives.
+    #[inline]
     pub(crate) unsafe fn enter(at: *const hw_stack, f: impl FnOnce(&mut Inner) -> Answer) -> i32 {
         if at.is_null() {
             return hw_code::HW_E_NULL as i32;
         }
         // SAFETY: it lives, and only parts that threads may share are touched before the flag is set.
         let stack = unsafe { &*at };
-        if stack.busy.swap(true, Ordering::Acquire) {
+        let before = stack.state.swap(INSIDE, Ordering::Acquire);
+        if before != FREE {
+            return stack.turned_away(before);
+        }
+        // SAFETY: whoever has changed the state from another word is alone inside.
+        let inner = unsafe { &mut *stack.inner.get() };
+        // What is inside may be torn after a panic; only its error is looked at again, and it is dropped.
+        let run = AssertUnwindSafe(|| match f(inner) {
+            Ok(answer) => answer,
+            Err(failure) => inner.refuse(failure),
+        });
+        match catch_unwind(run) {
+            Ok(answer) => {
+                stack.state.store(FREE, Ordering::Release);
+                answer
+            }
+            Err(panic) => stack.fail(&*panic),
+        }
+    }
+
+    #[cold]
+    fn turned_away(&self, before: u8) -> i32 {
+        if before == INSIDE {
             return hw_code::HW_E_THREAD as i32;
         }
-        // SAFETY: whoever set the flag is alone inside until it is cleared.
-        let inner = unsafe { &mut *stack.inner.get() };
-        let answer = inner.guarded(f);
-        stack.busy.store(false, Ordering::Release);
-        answer
+        self.state.store(FAILED, Ordering::Release);
+        hw_code::HW_E_PANIC as i32
+    }
+
+    /// The thread inside has panicked.
+    #[cold]
+    fn fail(&self, panic: &(dyn Any + Send)) -> i32 {
+        let what = panic_text(panic);
+        let text = format!(
+            "hoistway has failed, which is a bug of it: {what}. This stack does nothing more; free it, and \
+             please report the text"
+        );
+        // SAFETY: this thread is alone inside until it sets the state.
+        unsafe { &mut *self.inner.get() }.error = c_text(&text);
+        self.state.store(FAILED, Ordering::Release);
+        hw_code::HW_E_PANIC as i32
     }
 }
 
 impl Inner {
     pub fn new(stack: Stack) -> Inner {
-        let (now, plugged, error) = (Instant::ZERO, Vec::new(), CString::default());
-        Inner { stack, now, plugged, error, poisoned: false }
-    }
-
-    fn guarded(&mut self, f: impl FnOnce(&mut Inner) -> Answer) -> i32 {
-        if self.poisoned {
-            return hw_code::HW_E_PANIC as i32;
-        }
-        // The state may be torn after a panic; nobody looks at it again but `drop`.
-        let run = AssertUnwindSafe(|| match f(self) {
-            Ok(answer) => answer,
-            Err(failure) => self.refuse(failure),
-        });
-        match catch_unwind(run) {
-            Ok(answer) => answer,
-            Err(panic) => self.poison(&*panic),
-        }
+        Inner { stack, plugged: Vec::new(), error: CString::default() }
     }
 
     /// Keeps the text; the code.
     #[cold]
     pub fn refuse(&mut self, failure: Failure) -> i32 {
-        self.error = c_text(&failure.text);
-        failure.code as i32
-    }
-
-    #[cold]
-    fn poison(&mut self, panic: &(dyn Any + Send)) -> i32 {
-        self.poisoned = true;
-        let what = panic_text(panic);
-        self.error = c_text(&format!(
-            "hoistway has failed, which is a bug of it: {what}. This stack does nothing more; free it, and \
-             please report the text"
-        ));
-        hw_code::HW_E_PANIC as i32
+        self.error = c_text(failure.text());
+        failure.code() as i32
     }
 }
 
@@ -128,7 +144,7 @@ impl Inner {
 pub(crate) fn guarded(f: impl FnOnce() -> Answer) -> i32 {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(answer)) => answer,
-        Ok(Err(failure)) => failure.code as i32,
+        Ok(Err(failure)) => failure.code() as i32,
         Err(_) => hw_code::HW_E_PANIC as i32,
     }
 }
@@ -155,12 +171,13 @@ pub unsafe extern "C" fn hw_error(stack: *const hw_stack) -> *const c_char {
     }
     // SAFETY: it lives; as in `enter`.
     let stack = unsafe { &*stack };
-    if stack.busy.swap(true, Ordering::Acquire) {
+    let before = stack.state.swap(INSIDE, Ordering::Acquire);
+    if before == INSIDE {
         return none;
     }
-    // SAFETY: whoever set the flag is alone inside.
+    // SAFETY: as in `enter`.
     let text = unsafe { &*stack.inner.get() }.error.as_ptr();
-    stack.busy.store(false, Ordering::Release);
+    stack.state.store(before, Ordering::Release);
     text
 }
 
@@ -171,7 +188,7 @@ pub unsafe extern "C" fn hw_stack_free(stack: *mut hw_stack) -> i32 {
         return hw_code::HW_OK as i32;
     }
     // SAFETY: it lives; as in `enter`.
-    if unsafe { &*stack }.busy.swap(true, Ordering::Acquire) {
+    if unsafe { &*stack }.state.swap(INSIDE, Ordering::Acquire) == INSIDE {
         return hw_code::HW_E_THREAD as i32;
     }
     guarded(|| {

@@ -44,6 +44,7 @@ unsafe impl Sized32 for crate::types::hw_tunable {
 }
 
 /// The pointer can be used for a `T` as far as can be seen.
+#[inline]
 pub fn check<T>(at: *const T, what: &'static str) -> Result<(), Failure> {
     if at.is_null() || !at.is_aligned() {
         return Err(Failure::new(hw_code::HW_E_NULL, what));
@@ -60,6 +61,7 @@ fn wrong_size() -> Failure {
 }
 
 /// Reads a struct whose caller may know fewer fields, or more as long as those are zero.
+#[inline]
 pub unsafe fn get_sized<T: Sized32>(at: *const T, what: &'static str) -> Result<T, Failure> {
     check(at, what)?;
     // SAFETY: the caller's struct begins with its size.
@@ -111,6 +113,7 @@ pub unsafe fn put_sized<T: Sized32>(
 }
 
 /// Writes one value.
+#[inline]
 pub unsafe fn put<T>(at: *mut T, value: T, what: &'static str) -> Result<(), Failure> {
     check(at, what)?;
     // SAFETY: the caller says that it can be written.
@@ -119,6 +122,7 @@ pub unsafe fn put<T>(at: *mut T, value: T, what: &'static str) -> Result<(), Fai
 }
 
 /// Room for events or pieces.
+#[inline]
 pub unsafe fn room<'a, T>(
     at: *mut T,
     count: u32,

@@ -300,6 +300,24 @@ pub struct hw_event {
     pub proc: u32,
 }
 
+impl hw_event {
+    /// All zero, which is HW_WAIT until 0.
+    pub(crate) const NONE: hw_event = hw_event {
+        kind: 0,
+        error: 0,
+        req: 0,
+        io: 0,
+        until_ns: 0,
+        sector: 0,
+        sectors: 0,
+        op: 0,
+        flags: 0,
+        pieces: 0,
+        queue: 0,
+        proc: 0,
+    };
+}
+
 /// A part of a request that belongs to one I/O.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,7 @@ struct drive {
     uint64_t random, now, next, open, wait, total;
     uint64_t device[1024]; /* A ring: never more than the device's depth is in it. */
     unsigned head, tail;
+    hw_io io; /* What all have in common stays. */
     uint64_t order, issued, finished;
 };
 
@@ -29,12 +30,9 @@ static void fill(struct drive *d, hw_io *io) {
     x ^= x >> 7;
     x ^= x << 17;
     d->random = x;
-    memset(io, 0, sizeof *io);
-    io->size = sizeof *io;
     io->op = x >> 60 ? HW_READ : HW_WRITE;
     io->id = d->next;
     io->sector = x % (1 << 26) * 16;
-    io->sectors = 8;
     io->proc = d->procs[d->next & 3];
     d->next++;
     d->open++;
@@ -69,9 +67,8 @@ static void turn(struct drive *d) {
     int32_t code, n = ROOM;
     d->now += 1000;
     if (d->open < OPEN && d->next < d->total) {
-        hw_io io;
-        fill(d, &io);
-        code = hw_submit(d->stack, d->now, &io);
+        fill(d, &d->io);
+        code = hw_submit(d->stack, d->now, &d->io);
     } else if (d->head != d->tail) {
         code = hw_done(d->stack, d->now, d->device[d->head++ % 1024], 0);
     } else {
@@ -107,7 +104,8 @@ static void batch(struct drive *d, hw_input *inputs) {
     if (count == 0) {
         d->now += 1000;
         tick(d);
-        inputs[count++] = (hw_input){.now_ns = d->now, .kind = HW_IN_TICK};
+        inputs[count].now_ns = d->now;
+        inputs[count++].kind = HW_IN_TICK;
     }
     for (;;) {
         int32_t n = hw_step(d->stack, inputs, count, sizeof *inputs, events, ROOM, &taken);
@@ -132,7 +130,7 @@ int main(int argc, char **argv) {
     if (argc != 4)
         return 2;
     int batches = !strcmp(argv[3], "batch");
-    struct drive d = {.random = 88172645463325252u, .wait = HW_NEVER};
+    struct drive d = {.random = 88172645463325252u, .wait = HW_NEVER, .io = {.size = sizeof d.io, .sectors = 8}};
     hw_device device = {.size = sizeof device, .queue_depth = 32, .sectors = 1 << 30};
     char why[256];
     if (hw_stack_new(&device, argv[1], NULL, &d.stack, why, sizeof why) < 0) {
@@ -143,7 +141,8 @@ int main(int argc, char **argv) {
         d.procs[i] = hw_add_proc(d.stack, HW_GROUP_ROOT, 0);
     d.total = strtoull(argv[2], NULL, 10);
     hw_input inputs[BATCH];
-    memset(inputs, 0, sizeof inputs);
+    for (int i = 0; i < BATCH; i++)
+        inputs[i] = (hw_input){.io = d.io};
     double begin = used();
     while (d.finished < d.total)
         if (batches)

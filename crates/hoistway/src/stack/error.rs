@@ -1,6 +1,6 @@
 //! Why the stack refuses an input.
 
-use super::{IoId, Stack};
+use super::IoId;
 use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::request::ReqId;
@@ -39,34 +39,15 @@ pub enum StackError {
     NoSuchGroup(GroupId),
     /// This scheduler does not exist in the profile of the device.
     WrongProfile(&'static str),
-    /// Outputs of the call before wait ([`Stack::ready`]).
+    /// Outputs of the call before wait ([`Stack::ready`](super::Stack::ready)).
     Undrained,
-    /// The time is earlier than that of the call before ([`Stack::ready`]).
+    /// The time is earlier than that of the call before ([`Stack::ready`](super::Stack::ready)).
     TimeWentBack {
         /// The time.
         now: Instant,
         /// That of the call before.
         before: Instant,
     },
-}
-
-impl Stack {
-    /// Whether an input may come at this time: for whoever would rather be told than stopped by
-    /// [`Stack::handle`], [`Stack::change`] and the like, which assert it.
-    ///
-    /// # Errors
-    ///
-    /// The outputs of the call before were not drained, or `now` is earlier than at that call.
-    #[inline]
-    pub fn ready(&self, now: Instant) -> Result<(), StackError> {
-        if !self.drained {
-            return Err(StackError::Undrained);
-        }
-        if now < self.now {
-            return Err(StackError::TimeWentBack { now, before: self.now });
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for StackError {

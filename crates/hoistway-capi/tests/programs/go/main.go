@@ -55,7 +55,9 @@ func (d *drive) fill(io *C.hw_io) {
 	x ^= x >> 7
 	x ^= x << 17
 	d.random = x
-	*io = C.hw_io{size: C.sizeof_hw_io, id: C.uint64_t(d.next), sectors: 8, proc: d.procs[d.next&3]}
+	io.id = C.uint64_t(d.next)
+	io.proc = d.procs[d.next&3]
+	io.op = C.HW_READ
 	if x>>60 == 0 {
 		io.op = C.HW_WRITE
 	}
@@ -141,7 +143,8 @@ func (d *drive) batch() {
 	if n == 0 {
 		in := d.input(n)
 		d.tick()
-		*in = C.hw_input{now_ns: C.uint64_t(d.now), kind: C.HW_IN_TICK}
+		in.now_ns = C.uint64_t(d.now)
+		in.kind = C.HW_IN_TICK
 		n = 1
 	}
 	for first := 0; ; first += int(d.taken) {
@@ -180,6 +183,10 @@ func main() {
 	}
 	for i := range d.procs {
 		d.procs[i] = C.uint32_t(C.hw_add_proc(d.stack, C.HW_GROUP_ROOT, 0))
+	}
+	d.io = C.hw_io{size: C.sizeof_hw_io, sectors: 8}
+	for i := range d.inputs {
+		d.inputs[i].io = d.io
 	}
 	begin := used()
 	for d.finished < d.total {

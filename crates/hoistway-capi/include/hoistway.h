@@ -20,8 +20,9 @@
 // No time at all: a stack that waits for the next input only.
 #define HW_NEVER UINT64_MAX
 
-// Times are below this (146 years), so that no sum of a time and a setting can overflow.
-#define HW_TIME_END 4611686018427387904
+// Times are below this (9 years), so that nothing that is calculated from them overflows: CLOCK_MONOTONIC, or
+// the time since the program began, not that of the calendar.
+#define HW_TIME_END 288230376151711744
 
 // One I/O has fewer sectors than this (4 GiB).
 #define HW_IO_SECTORS_END 8388608

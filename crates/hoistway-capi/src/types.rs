@@ -14,8 +14,9 @@ pub const HW_GROUP_ROOT: u32 = 0;
 pub const HW_PROC_NONE: u32 = u32::MAX;
 /// No time at all: a stack that waits for the next input only.
 pub const HW_NEVER: u64 = u64::MAX;
-/// Times are below this (146 years), so that no sum of a time and a setting can overflow.
-pub const HW_TIME_END: u64 = 0x4000_0000_0000_0000;
+/// Times are below this (9 years), so that nothing that is calculated from them overflows: CLOCK_MONOTONIC, or
+/// the time since the program began, not that of the calendar.
+pub const HW_TIME_END: u64 = 0x0400_0000_0000_0000;
 /// One I/O has fewer sectors than this (4 GiB).
 pub const HW_IO_SECTORS_END: u32 = 8_388_608;
 /// CPUs are numbered below this.

@@ -359,7 +359,7 @@ extern "C" {
 #endif // __cplusplus
 
 // A stack for `device` with a scheduler, such as "bfq" or "bfq{slice_idle=0,low_latency=off}", and controllers,
-// such as "io.max,wbt{min_lat_usec=2000}"; NULL: none. Times begin at 0.
+// such as "io.max,wbt{target=2ms}"; NULL: none. Times begin at 0.
 //
 // `*stack` is the stack, to be freed by hw_stack_free, or NULL after an error. `why`, which has room for
 // `why_room` bytes and may be NULL, then holds the error as a text.
@@ -484,7 +484,7 @@ int32_t hw_reset_group(struct hw_stack *stack,
                        const char *stage,
                        const char *name);
 
-// Writes a line to a cgroup file of a group, as a shell would: "io.max", "0:0 rbps=1048576". Then poll.
+// Writes a line to a cgroup file of a group, as a shell would: "io.max", "8:0 rbps=1048576". Then poll.
 int32_t hw_write(struct hw_stack *stack,
                  uint64_t now_ns,
                  uint32_t group,

@@ -182,7 +182,7 @@ pub unsafe extern "C" fn hw_reset_group(
     unsafe { set_group(stack, now_ns, (group, stage, name), None) }
 }
 
-/// Writes a line to a cgroup file of a group, as a shell would: "io.max", "0:0 rbps=1048576". Then poll.
+/// Writes a line to a cgroup file of a group, as a shell would: "io.max", "8:0 rbps=1048576". Then poll.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_write(
     stack: *mut hw_stack,

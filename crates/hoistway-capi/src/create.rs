@@ -162,7 +162,7 @@ fn create(device: &hw_device, scheduler: &str, controllers: &str) -> Result<Inne
 }
 
 /// A stack for `device` with a scheduler, such as "bfq" or "bfq{slice_idle=0,low_latency=off}", and controllers,
-/// such as "io.max,wbt{min_lat_usec=2000}"; NULL: none. Times begin at 0.
+/// such as "io.max,wbt{target=2ms}"; NULL: none. Times begin at 0.
 ///
 /// `*stack` is the stack, to be freed by hw_stack_free, or NULL after an error. `why`, which has room for
 /// `why_room` bytes and may be NULL, then holds the error as a text.

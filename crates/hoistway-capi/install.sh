@@ -8,10 +8,10 @@ libdir=${LIBDIR:-$prefix/lib}
 profile=${PROFILE:-release}
 cd "$(dirname "$0")"
 
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' ../../Cargo.toml)
+version=$(cargo pkgid --package hoistway-capi | sed 's/.*[@#]//')
 # The number of the binary interface, which is part of the library's name.
 abi=$(sed -n 's/^#define HW_ABI \([0-9]*\)$/\1/p' include/hoistway.h)
-[ -n "$version" ] && [ -n "$abi" ] || { echo "no version in Cargo.toml or hoistway.h" >&2; exit 1; }
+[ -n "$version" ] && [ -n "$abi" ] || { echo "no version of the crate or in hoistway.h" >&2; exit 1; }
 
 # One kind at a time, and no Rust library among them: only then is the whole of it optimised together.
 build() {

@@ -21,7 +21,7 @@ mod drive;
 use drive::drive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Link, compile, first_line, go_build, here, run, there};
+use support::{Link, compile, first_line, go_build, go_there, here, run, there};
 
 /// I/Os of the two runs whose difference counts: the load is in its stride in both.
 const SHORT: u64 = 5_000;
@@ -137,7 +137,7 @@ fn main() {
     let library = library();
     compile(&here().join("tests/programs/drive.c"), &c, &library, Link::Static, &[]);
     let mut over = count(&c);
-    if !arguments.iter().any(|a| a == "--quick") && there("go", "version") {
+    if !arguments.iter().any(|a| a == "--quick") && go_there() {
         go_build(&here().join("tests/programs/go"), &go, &library);
         over.extend(time(&c, &go));
     }

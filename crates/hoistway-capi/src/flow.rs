@@ -242,7 +242,7 @@ impl Inner {
         } else {
             Err(Failure::new(hw_code::HW_E_SIZE, "io.size is not sizeof(struct hw_io)"))
         }?;
-        match self.stack.try_submit(time(now_ns)?, &io) {
+        match self.stack.try_submit(time(now_ns)?, io) {
             Ok(()) => OK,
             Err(error) => Err(error.into()),
         }

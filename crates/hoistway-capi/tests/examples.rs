@@ -8,7 +8,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use support::{Link, compile, here, run, scratch, there};
+use support::{Link, compile, go_there, here, run, scratch, there};
 
 /// Where the script has installed the library for these tests, without optimisation.
 fn installed() -> &'static Path {
@@ -112,7 +112,7 @@ fn the_c_example_has_no_error_under_the_sanitizers() {
 
 #[test]
 fn the_go_example_runs() {
-    if !tools() || !there("go", "version") {
+    if !tools() || !go_there() {
         return;
     }
     let (program, lib) = (scratch("examples").join("front-go"), installed().join("lib"));
@@ -122,6 +122,24 @@ fn the_go_example_runs() {
     run(go.env("PKG_CONFIG_PATH", lib.join("pkgconfig")));
     let mut program = Command::new(program);
     runs("go", program.env("LD_LIBRARY_PATH", lib), 5_000);
+}
+
+/// The first program of the guide is a program.
+#[test]
+fn the_program_of_the_guide_runs() {
+    let Ok(page) = std::fs::read_to_string(here().join("../../docs/guide/c.md")) else {
+        return println!("skipped: the guide is not part of the package");
+    };
+    if !there("gcc", "--version") {
+        return;
+    }
+    let (_, rest) = page.split_once("```c\n").expect("the guide has a program in C");
+    let (program, _) = rest.split_once("```").expect("the program ends");
+    let (source, to) = (scratch("examples").join("guide.c"), scratch("examples").join("guide"));
+    std::fs::write(&source, program).expect("the file can be written");
+    compile(&source, &to, &support::built(), Link::Static, &[]);
+    let said = run(&mut Command::new(to)).stdout;
+    assert!(String::from_utf8_lossy(&said).starts_with("read 8 sectors at 2048, then hw_done"));
 }
 
 #[test]

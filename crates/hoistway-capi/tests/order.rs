@@ -11,7 +11,7 @@ use drive::{Told, drive};
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
-use support::{Link, built, compile, first_line, go_build, here, run, scratch, there};
+use support::{Link, built, compile, first_line, go_build, go_there, here, run, scratch, there};
 
 const TOTAL: u64 = 1_000_000;
 /// What is driven: one by one, or in batches.
@@ -56,7 +56,7 @@ fn c_issues_a_million_in_the_same_order() {
 
 #[test]
 fn go_issues_a_million_in_the_same_order() {
-    if !there("go", "version") || !there("gcc", "--version") {
+    if !go_there() || !there("gcc", "--version") {
         return;
     }
     let program = scratch("order").join("drive-go");

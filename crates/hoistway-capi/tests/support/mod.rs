@@ -30,6 +30,18 @@ pub fn there(program: &str, argument: &str) -> bool {
     there
 }
 
+/// Whether Go is there and knows what the programs say to cgo: 1.24 or later.
+pub fn go_there() -> bool {
+    let said = Command::new("go").arg("version").output();
+    let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let minor = said.split("go1.").nth(1).and_then(|v| v.split(['.', ' ', 'r', 'b']).next());
+    let there = minor.and_then(|m| m.parse::<u32>().ok()).is_some_and(|m| m >= 24);
+    if !there {
+        println!("skipped: Go 1.24 is not there ({})", said.trim());
+    }
+    there
+}
+
 /// What `command` said; ends the test with it if the command failed.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));

@@ -33,10 +33,12 @@ impl Stack {
     /// # Errors
     ///
     /// As [`Stack::ready`] and [`Stack::handle`].
-    pub fn try_submit(&mut self, now: Instant, io: &Io) -> Result<(), StackError> {
+    // Inlined so that the I/O is made where the path takes it.
+    #[inline(always)]
+    pub fn try_submit(&mut self, now: Instant, io: Io) -> Result<(), StackError> {
         self.ready(now)?;
         self.go_to(now);
-        let result = self.submit(*io);
+        let result = self.submit(io);
         self.settle();
         self.drained = false;
         result
@@ -47,6 +49,7 @@ impl Stack {
     /// # Errors
     ///
     /// As [`Stack::ready`] and [`Stack::handle`].
+    #[inline(always)]
     pub fn try_done(
         &mut self,
         now: Instant,

@@ -1,3 +1,3 @@
 module hoistway.invalid/drive
 
-go 1.21
+go 1.24

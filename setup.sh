@@ -18,6 +18,8 @@ if [ "${1:-}" = test ]; then
   # Traces of block devices, and counts of instructions.
   command -v blkparse >/dev/null || packages+=(blktrace)
   command -v valgrind >/dev/null || packages+=(valgrind)
+  # Programs in C against the installed library.
+  command -v pkg-config >/dev/null || packages+=(pkg-config)
   # The job files that come with it.
   [ -d /usr/share/doc/fio/examples ] || packages+=(fio-examples)
   # File systems on exports that are files.

@@ -5,6 +5,7 @@ use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::request::ReqId;
 use crate::setting::TunableError;
+use crate::unit::Instant;
 use alloc::string::String;
 use core::fmt;
 
@@ -38,6 +39,15 @@ pub enum StackError {
     NoSuchGroup(GroupId),
     /// This scheduler does not exist in the profile of the device.
     WrongProfile(&'static str),
+    /// Outputs of the call before wait ([`Stack::ready`](super::Stack::ready)).
+    Undrained,
+    /// The time is earlier than that of the call before ([`Stack::ready`](super::Stack::ready)).
+    TimeWentBack {
+        /// The time.
+        now: Instant,
+        /// That of the call before.
+        before: Instant,
+    },
 }
 
 impl fmt::Display for StackError {
@@ -73,6 +83,15 @@ impl fmt::Display for StackError {
             StackError::WrongProfile(name) => write!(
                 f,
                 "'{name}' exists in the multi-queue profile only; choose another scheduler or profile"
+            ),
+            StackError::Undrained => {
+                f.write_str("outputs wait; drain poll() until WaitUntil before the next input")
+            }
+            StackError::TimeWentBack { now, before } => write!(
+                f,
+                "{} ns is earlier than {} ns, the time of the call before; time never goes back",
+                now.as_nanos(),
+                before.as_nanos()
             ),
         }
     }

@@ -6,6 +6,7 @@
 //! The file is long because it is the public face: what goes in, what comes out and what is counted are
 //! half of it, and read together. What happens in between has a file for each part.
 
+mod checked;
 mod error;
 mod flush;
 mod knobs;
@@ -617,6 +618,11 @@ impl Stack {
     fn advance(&mut self, now: Instant) {
         assert!(self.drained, "drain poll() until WaitUntil before the next input");
         assert!(now >= self.now, "time never goes back");
+        self.go_to(now);
+    }
+
+    #[inline]
+    fn go_to(&mut self, now: Instant) {
         self.now = now;
         if self.wake.is_some_and(|due| due < now) {
             self.fire_timers(|due| due < now);

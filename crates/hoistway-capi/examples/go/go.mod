@@ -1,0 +1,3 @@
+module hoistway.invalid/front
+
+go 1.24

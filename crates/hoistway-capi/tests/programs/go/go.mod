@@ -1,0 +1,3 @@
+module hoistway.invalid/drive
+
+go 1.24

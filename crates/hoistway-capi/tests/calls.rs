@@ -393,6 +393,7 @@ fn a_stack_whose_core_panicked_is_poisoned() {
         service: noop.service,
         search: noop.search,
         sorted: noop.sorted,
+        replaces_wbt: false,
         direct: noop.direct,
         tag_percent_min: noop.tag_percent_min,
         tags_min: noop.tags_min,

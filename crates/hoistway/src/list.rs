@@ -96,6 +96,7 @@ impl<T: Linked> Links<T> {
         slot_of(self.item(slot).link().prev)
     }
 
+    #[inline]
     fn at(&mut self, place: u32) -> &mut Link {
         self.0[place as usize].link_mut()
     }
@@ -142,6 +143,7 @@ impl List {
     }
 
     /// Appends `slot`, which must be on no list.
+    #[inline]
     pub fn push_back<T: Linked>(&mut self, links: &mut Links<T>, slot: u32) {
         debug_assert!(!links.linked(slot));
         let new = place(slot);
@@ -189,6 +191,7 @@ impl List {
     }
 
     /// Takes `slot` off; it must be on this list.
+    #[inline]
     pub fn remove<T: Linked>(&mut self, links: &mut Links<T>, slot: u32) {
         debug_assert!(links.linked(slot));
         let Link { prev, next } = core::mem::replace(links.at(place(slot)), Link::OFF);
@@ -200,6 +203,7 @@ impl List {
     }
 
     /// Takes the first slot off.
+    #[inline]
     pub fn pop_front<T: Linked>(&mut self, links: &mut Links<T>) -> Option<u32> {
         if self.is_empty() {
             return None;

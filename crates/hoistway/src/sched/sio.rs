@@ -251,6 +251,7 @@ impl Sio {
         CHOICE[dir].into_iter().find(|&class| !self.lists[class].is_empty())
     }
 
+    #[inline]
     fn pop(&mut self, list: usize) -> Option<ReqId> {
         let slot = self.lists[list].pop_front(&mut self.links)?;
         Some(self.slots[slot as usize].id)

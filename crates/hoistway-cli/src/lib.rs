@@ -68,6 +68,7 @@ fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Report(options) => verbs::report::report(&options),
         Command::Merge(options) => verbs::merge::merge(&options),
         Command::Recommend(options) => verbs::recommend::recommend(&options),
+        Command::Repeat(options) => verbs::repeat::repeat(&options),
         Command::Diff(options) => verbs::diff::diff(&options),
         Command::Completions { shell } => {
             let mut text = Vec::new();

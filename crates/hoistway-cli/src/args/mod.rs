@@ -20,7 +20,7 @@ pub struct Args {
 /// The verbs by what somebody wants.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Which scheduler", &["compare", "bench", "recommend", "what-if"]),
-    ("Results", &["report", "diff", "merge", "run"]),
+    ("Results", &["report", "diff", "repeat", "merge", "run"]),
     ("Drives and loads", &["calibrate", "emulate", "record", "describe", "replay"]),
     ("Serve storage", &["serve", "ctl", "top"]),
     ("Beside Linux", &["linux", "differ", "replay-decisions", "validate"]),
@@ -72,6 +72,8 @@ pub enum Command {
     Describe(verbs::describe::Describe),
     /// Recompute the metrics and the report of run directories from their records
     Report(verbs::report::Report),
+    /// Run the command of a run directory again: the same bytes, or what differs
+    Repeat(verbs::repeat::Repeat),
     /// Compare two run directories: differences in the settings, ratios of the results
     Diff(verbs::diff::Diff),
     /// Replay a block trace under several configurations on a simulated drive

@@ -9,6 +9,7 @@ pub mod list;
 pub mod merge;
 pub mod population;
 pub mod recommend;
+pub mod repeat;
 pub mod replay;
 pub mod replay_decisions;
 pub mod report;

@@ -136,6 +136,71 @@ fn a_timeline_names_the_processes_that_the_asked_one_started() {
 }
 
 #[test]
+fn a_run_is_repeated_to_the_byte_or_it_is_said_what_differs() {
+    let folder = Folder::new("repeat");
+    let args =
+        "compare --quick --reps 2 -d plextor-px-256m5s -w readers -c none,bfq{low_latency=0}";
+    let words: Vec<&str> = args.split(' ').chain(["--quiet", "--out", "a"]).collect();
+    assert_eq!(folder.run(&words).status.code(), Some(0));
+    let again = folder.run(&["repeat", "a"]);
+    let told = stdout(&again);
+    assert_eq!(again.status.code(), Some(0), "{told}{}", stderr(&again));
+    assert!(told.contains("'none,bfq{low_latency=0}'") && told.contains("same bytes: "), "{told}");
+    // A derived file, then a record.
+    let changed = |name: &str| {
+        let mut bytes = folder.file(name);
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(folder.0.join(name), bytes).unwrap();
+        folder.run(&["repeat", "a", "--json"])
+    };
+    let other = changed("a/report.html");
+    assert_eq!(other.status.code(), Some(1), "{}", stderr(&other));
+    let told: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
+    let files = told["files"].as_array().unwrap();
+    let names: Vec<&str> = files
+        .iter()
+        .filter(|file| file["same"] == false)
+        .map(|file| file["name"].as_str().unwrap())
+        .collect();
+    assert_eq!((&told["same"], names), (&false.into(), vec!["report.html"]));
+    fs::write(folder.0.join("a/records/mine.csv"), "x").unwrap();
+    let told = stdout(&folder.run(&["repeat", "a"]));
+    assert!(told.contains("records/mine.csv") && told.contains("`hoistway diff`"), "{told}");
+}
+
+/// A run directory may come from a stranger, and its command is no order of ours.
+#[test]
+fn only_simulations_are_repeated() {
+    let folder = Folder::new("repeat-not");
+    let args = "compare --quick --reps 1 -d plextor-px-256m5s -w readers -c none --quiet --out a";
+    assert_eq!(folder.run(&args.split(' ').collect::<Vec<_>>()).status.code(), Some(0));
+    let manifest = String::from_utf8(folder.file("a/run.toml")).unwrap();
+    let line = manifest.lines().find(|l| l.starts_with("command = ")).unwrap().to_string();
+    let commands = [
+        ("hoistway serve -e a=file:/etc/passwd", "none of hoistway compare, run and replay"),
+        ("rm -rf a", "none of hoistway compare, run and replay"),
+        ("hoistway compare latency-2019 --out /tmp/there", "--out, which is no part"),
+        ("hoistway compare latency-2019 --out=/tmp/there", "--out=/tmp/there, which"),
+        ("hoistway run latency-2019 none --save-trace t", "--save-trace, which"),
+        ("hoistway compare latency-2019 -o there", "-o, which"),
+        ("hoistway compare 'latency-2019", "quotation mark"),
+    ];
+    for (command, why) in commands {
+        let text = manifest.replace(&line, &format!("command = {command:?}"));
+        fs::write(folder.0.join("a/run.toml"), text).unwrap();
+        let refused = folder.run(&["repeat", "a"]);
+        let told = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{command}: {told}");
+        assert!(told.contains("a/run.toml") && told.contains(why), "{command}: {told}");
+    }
+    let kernel = manifest.replace("world = \"sim\"", "world = \"kernel\"");
+    fs::write(folder.0.join("a/run.toml"), kernel).unwrap();
+    let told = stderr(&folder.run(&["repeat", "a"]));
+    assert!(told.contains("one of the world kernel"), "{told}");
+}
+
+#[test]
 fn diff_tells_what_was_run_differently_and_what_it_changed() {
     let folder = Folder::new("diff");
     let run = |out: &str, more: &[&str]| {

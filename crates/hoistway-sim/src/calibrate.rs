@@ -44,7 +44,7 @@ pub struct Plan {
 
 /// One test.
 #[derive(Clone, Copy, Debug)]
-struct Test {
+struct RateTest {
     /// Its rate, as in `io.cost.model`.
     name: &'static str,
     op: Op,
@@ -143,11 +143,11 @@ fn steady(rounds: &[f64]) -> bool {
     high - low <= RANGE * mean && trend
 }
 
-fn tests() -> impl Iterator<Item = Test> {
+fn tests() -> impl Iterator<Item = RateTest> {
     Rates::NAMES.into_iter().enumerate().map(|(i, name)| {
         let op = if i < 3 { Op::Read } else { Op::Write };
         let (bytes, depth) = if i % 3 == 0 { (BLOCK_BYTES, 1) } else { (SMALL_BYTES, SMALL_DEPTH) };
-        Test { name, op, random: i % 3 == 2, bytes, depth }
+        RateTest { name, op, random: i % 3 == 2, bytes, depth }
     })
 }
 
@@ -212,7 +212,7 @@ impl Bench {
     }
 
     /// Bytes per second over the duration; afterwards the drive is idle.
-    fn run(&mut self, test: &Test, duration: Nanos) -> f64 {
+    fn run(&mut self, test: &RateTest, duration: Nanos) -> f64 {
         let end = self.now + duration;
         let mut done = 0;
         // Where the next sequential I/O begins; what was not sent yet of the one under way.
@@ -236,12 +236,12 @@ impl Bench {
         done as f64 / duration.0 as f64 * 1e9
     }
 
-    fn under_way(&self, test: &Test) -> usize {
+    fn under_way(&self, test: &RateTest) -> usize {
         if test.depth == 1 { usize::from(!self.flying.is_empty()) } else { self.flying.len() }
     }
 
     /// First byte and length of the next I/O.
-    fn place(&mut self, test: &Test, next: &mut u64) -> (u64, u64) {
+    fn place(&mut self, test: &RateTest, next: &mut u64) -> (u64, u64) {
         let len = test.bytes.min(self.capacity);
         if test.random {
             return (self.rng.below(self.capacity / len) * len, len);

@@ -70,7 +70,7 @@ pub(super) const SHARE_BITS: u32 = 16;
 
 /// What one flusher has seen of its device and its writers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct FlusherPace {
     /// Pages written per second, of late.
     estimate: u64,
     /// The same, which follows slowly: what a turn of the flusher is measured by, and how fast writers may be.
@@ -93,9 +93,9 @@ pub(super) const UPDATE: Nanos = Nanos::ms(200);
 const PERIOD: u64 = 4_096_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-impl Pace {
-    pub fn new() -> Pace {
-        Pace {
+impl FlusherPace {
+    pub fn new() -> FlusherPace {
+        FlusherPace {
             estimate: START,
             bandwidth: START,
             rate: START,
@@ -214,7 +214,7 @@ pub(super) enum Verdict {
 
 impl Dirtier {
     /// Steps 3 to 5 of the check, above `freerun`. `position` in 1/1024; `held`: the flusher's.
-    pub fn check(&mut self, now: Instant, pace: &Pace, position: u64, held: u64) -> Verdict {
+    pub fn check(&mut self, now: Instant, pace: &FlusherPace, position: u64, held: u64) -> Verdict {
         let task = (pace.rate * position) >> 10;
         let backlog = (u128::from(held) * 128_000_000 / u128::from(pace.bandwidth)) as u64;
         let most = PAUSE_MAX.min(4_000_000 + backlog.min(PAUSE_MAX));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn scenario_12_short_pauses_are_carried_on_and_long_ones_slept() {
-        let pace = Pace { rate: 7680, ..Pace::new() };
+        let pace = FlusherPace { rate: 7680, ..FlusherPace::new() };
         let now = Instant::ZERO + Nanos::secs(5);
         let mut d = Dirtier { dirtied: 32, since: now, every: 32 };
         assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Go);
@@ -285,7 +285,7 @@ mod tests {
     /// A bandwidth that rises from 100 to 373 MiB/s, as a flusher's does on a fast drive.
     #[test]
     fn the_bandwidth_that_a_turn_is_measured_by_follows_slowly() {
-        let (mut pace, mut now) = (Pace::new(), Instant::ZERO);
+        let (mut pace, mut now) = (FlusherPace::new(), Instant::ZERO);
         let mut seen = Vec::new();
         for _ in 0..10 {
             now += Nanos::ms(200);
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(seen[..4], [25_600, 26_026, 26_805, 27_872]);
         assert!((37_500..38_000).contains(&seen[9]), "{seen:?}");
         // It does not fall while the estimate still rises towards it.
-        let mut pace = Pace { estimate: 10_000, bandwidth: 40_000, ..Pace::new() };
+        let mut pace = FlusherPace { estimate: 10_000, bandwidth: 40_000, ..FlusherPace::new() };
         pace.written(19_100);
         pace.update(Instant::ZERO + Nanos::ms(200), 1024, true);
         assert_eq!(pace.bandwidth, 40_000);
@@ -311,7 +311,7 @@ mod tests {
     fn the_rate_settles_where_writers_dirty_what_the_device_writes() {
         // Four writers, a device of 10,000 pages/s, from the setpoint on.
         let t = eight_gib();
-        let (mut pace, mut now, mut held) = (Pace::new(), Instant::ZERO, t.setpoint);
+        let (mut pace, mut now, mut held) = (FlusherPace::new(), Instant::ZERO, t.setpoint);
         for _ in 0..500 {
             now += Nanos::ms(200);
             let position = t.position(held);

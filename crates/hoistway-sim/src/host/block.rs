@@ -9,7 +9,7 @@ use super::bio::{Pending, pieces};
 use super::cache::PAGE;
 use super::kernel::Kernel;
 use super::op::BlockIo;
-use super::task::{Call, Step, Task};
+use super::task::{Call, OpStep, Task};
 use hoistway::{Instant, Op};
 
 /// One block I/O of a process.
@@ -33,27 +33,27 @@ impl BlockCall {
     }
 
     /// What the call does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let io = self.io;
         if io.wait
             && let Some(act) = k.wait_for_own(now, task)
         {
-            return Step::Act(act);
+            return OpStep::Act(act);
         }
         if !self.sent {
             self.push_bios(task, k);
             self.sent = true;
             let plug = task.submission.len() > 1;
             k.submit(task, plug);
-            return Step::Again;
+            return OpStep::Again;
         }
         if !io.wait {
             task.own.unseen += io.len;
-            return Step::Over;
+            return OpStep::Over;
         }
         // What was submitted without waiting counts with the call that comes after it.
         let bytes = io.len + std::mem::take(&mut task.own.unseen);
-        Step::Last(Call { begun: self.begun, bytes, write: io.write }.over(now))
+        OpStep::Last(Call { begun: self.begun, bytes, write: io.write }.over(now))
     }
 
     fn push_bios(&self, task: &mut Task, k: &Kernel) {

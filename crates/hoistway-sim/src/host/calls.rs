@@ -7,14 +7,14 @@
 
 use super::kernel::Kernel;
 use super::op::Act;
-use super::task::{Call, Step, Task};
+use super::task::{Call, OpStep, Task};
 use super::wait::Wait;
 use hoistway::Instant;
 use std::collections::VecDeque;
 
 /// One call.
 #[derive(Clone, Copy, Debug)]
-struct Queued {
+struct QueuedCall {
     call: Call,
     /// Bios of it that are not served.
     left: u32,
@@ -22,18 +22,18 @@ struct Queued {
 
 /// The calls of a process that it has not collected.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    slots: Vec<Option<Queued>>,
+pub(super) struct OpenCalls {
+    slots: Vec<Option<QueuedCall>>,
     open: u32,
     /// Those that are over, in the order in which they were served.
     served: VecDeque<u32>,
 }
 
-impl Calls {
+impl OpenCalls {
     /// A call of so many bios goes to the block layer; its number while it is open.
     pub fn add(&mut self, call: Call, bios: u32) -> u32 {
         self.open += 1;
-        let queued = Some(Queued { call, left: bios });
+        let queued = Some(QueuedCall { call, left: bios });
         match self.slots.iter().position(Option::is_none) {
             Some(free) => {
                 self.slots[free] = queued;
@@ -81,9 +81,9 @@ pub(super) fn collect(
     task: &mut Task,
     k: &mut Kernel,
     (low, batch): (u32, u32),
-) -> Option<Step> {
+) -> Option<OpStep> {
     if let Some(call) = task.calls.collect() {
-        return Some(Step::Act(call.over(now)));
+        return Some(OpStep::Act(call.over(now)));
     }
     let open = task.calls.open();
     if open <= low {
@@ -91,10 +91,10 @@ pub(super) fn collect(
     }
     if !task.submission.is_empty() {
         send(task, k);
-        return Some(Step::Again);
+        return Some(OpStep::Again);
     }
     k.sleepers.block(now, task.p, Wait::Calls(batch.clamp(1, open)));
-    Some(Step::Act(Act::Block))
+    Some(OpStep::Act(Act::Block))
 }
 
 /// Submits the calls that were held back, as one plug section if there are several bios.
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn calls_are_collected_in_the_order_of_their_last_bios_and_the_oldest_is_known() {
         let call = |us| Call { begun: Instant::ZERO + Nanos::us(us), bytes: us, write: false };
-        let mut calls = Calls::default();
+        let mut calls = OpenCalls::default();
         let numbers = [calls.add(call(1), 2), calls.add(call(2), 1), calls.add(call(3), 1)];
         assert_eq!((calls.open(), calls.oldest()), (3, Some(Instant::ZERO + Nanos::us(1))));
         assert_eq!(calls.bio_served(numbers[0]), None, "it has another bio");

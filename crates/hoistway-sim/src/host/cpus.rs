@@ -13,7 +13,7 @@
 
 use super::kernel::Kernel;
 use super::op::Act;
-use super::task::{Step, Task};
+use super::task::{OpStep, Task};
 use super::wait::Sleepers;
 use hoistway::{Instant, Nanos};
 
@@ -94,13 +94,13 @@ impl Computing {
     }
 
     /// What the process does next.
-    pub fn step(&mut self, now: Instant, task: &Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &Task, k: &mut Kernel) -> OpStep {
         if !std::mem::replace(&mut self.begun, true) {
-            return Step::Act(k.cpus.start(now, task.p, self.length, &mut k.sleepers));
+            return OpStep::Act(k.cpus.start(now, task.p, self.length, &mut k.sleepers));
         }
         match k.cpus.is_over(now, task.p, &mut k.sleepers) {
-            true => Step::Over,
-            false => Step::Act(Act::Rest),
+            true => OpStep::Over,
+            false => OpStep::Act(Act::Rest),
         }
     }
 }

@@ -7,12 +7,12 @@ use super::fs::nilfs2;
 use super::kernel::Kernel;
 use super::op::{Act, Room};
 use super::sync::{Fsync, WriteOut};
-use super::task::{Call, Step, Task};
+use super::task::{Call, OpStep, Task};
 use hoistway::{Flags, Instant, Op};
 
 /// How far a direct call is.
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum DirectStage {
     /// Before the call; a full queue is being emptied.
     Begin,
     /// There is room for it.
@@ -51,80 +51,84 @@ pub(super) struct Direct {
     /// Since when its latency counts, once that is known.
     begun: Option<Instant>,
     way: Way,
-    at: At,
+    at: DirectStage,
 }
 
 impl Direct {
     /// A call of `len` bytes; its latency counts from `begun`, or from when there is room for it.
     pub fn new(write: bool, offset: u64, len: u64, begun: Option<Instant>, way: Way) -> Direct {
-        Direct { write, offset, len, begun, way, at: At::Begin }
+        Direct { write, offset, len, begun, way, at: DirectStage::Begin }
     }
 
     /// Since when the call has been open.
     pub fn begun(&self) -> Option<Instant> {
         match &self.at {
-            At::Begin | At::Ready => None,
-            At::Sync(sync) => sync.begun(),
+            DirectStage::Begin | DirectStage::Ready => None,
+            DirectStage::Sync(sync) => sync.begun(),
             _ => self.begun,
         }
     }
 
     /// What the call does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let file = task.opened().file;
         // Its pages, rounded outwards.
         let (a, b) = (self.offset / PAGE, (self.offset + self.len).div_ceil(PAGE));
         match &mut self.at {
-            At::Begin => {
+            DirectStage::Begin => {
                 if let Some(step) = self.make_room(now, task, k) {
                     return step;
                 }
                 self.begun.get_or_insert(now);
-                self.at = At::Ready;
-                Step::Again
+                self.at = DirectStage::Ready;
+                OpStep::Again
             }
-            At::Ready => {
+            DirectStage::Ready => {
                 match task.held_back(now) {
                     // It has reached its stop time when it has collected what it has under way.
                     Some(Act::Stopped) => {
                         let collected = calls::collect(now, task, k, (0, 1));
-                        return collected.unwrap_or(Step::Act(Act::Stopped));
+                        return collected.unwrap_or(OpStep::Act(Act::Stopped));
                     }
-                    Some(act) => return Step::Act(act),
+                    Some(act) => return OpStep::Act(act),
                     None => {}
                 }
-                self.at = At::Entered;
-                Step::Act(Act::WaitUntil(now + k.costs.direct_call))
+                self.at = DirectStage::Entered;
+                OpStep::Act(Act::WaitUntil(now + k.costs.direct_call))
             }
             // Only the log is written, from the cache: a direct write is a buffered one that is synced.
-            At::Entered if k.fs.writes_alone() && !k.files[file].raw => {
+            DirectStage::Entered if k.fs.writes_alone() && !k.files[file].raw => {
                 if self.write && !k.make_dirty(now, task, file, a, b) {
                     return k.wait_for_memory(now, task.p);
                 }
-                self.at = if self.write { At::Logged } else { At::Go };
+                self.at = if self.write { DirectStage::Logged } else { DirectStage::Go };
                 let dirty = k.cache.any_dirty(file, a, b);
                 let act = if dirty { nilfs2::ask(now, task.p, k, file) } else { None };
-                Step::wait(act)
+                OpStep::wait(act)
             }
-            At::Logged => Step::Last(self.call().over(now)),
-            At::Entered => {
+            DirectStage::Logged => OpStep::Last(self.call().over(now)),
+            DirectStage::Entered => {
                 // The device must not be asked for what is newer in the cache.
                 let dirty = k.cache.any_dirty(file, a, b);
-                self.at = if dirty { At::Out(WriteOut::new(file, a, b)) } else { At::Go };
-                Step::Again
+                self.at = if dirty {
+                    DirectStage::Out(WriteOut::new(file, a, b))
+                } else {
+                    DirectStage::Go
+                };
+                OpStep::Again
             }
-            At::Out(out) => {
+            DirectStage::Out(out) => {
                 let step = out.step(now, task, k);
                 step.unwrap_or_else(|| {
-                    self.at = At::OutSent;
-                    Step::Again
+                    self.at = DirectStage::OutSent;
+                    OpStep::Again
                 })
             }
-            At::OutSent => {
-                self.at = At::Go;
-                Step::wait(k.wait_for_writes(now, task.p, file))
+            DirectStage::OutSent => {
+                self.at = DirectStage::Go;
+                OpStep::wait(k.wait_for_writes(now, task.p, file))
             }
-            At::Go => {
+            DirectStage::Go => {
                 debug_assert!(
                     self.offset + self.len <= k.files[file].bytes,
                     "a load stays inside its file"
@@ -135,21 +139,21 @@ impl Direct {
                     k.write_around(now, file, a, b, self.offset + self.len);
                 }
                 self.send(task, k, file);
-                self.at = At::Sent;
-                Step::Again
+                self.at = DirectStage::Sent;
+                OpStep::Again
             }
-            At::Sent => {
-                let Way::Wait { sync } = self.way else { return Step::Over };
+            DirectStage::Sent => {
+                let Way::Wait { sync } = self.way else { return OpStep::Over };
                 if let Some(act) = k.wait_for_own(now, task) {
-                    return Step::Act(act);
+                    return OpStep::Act(act);
                 }
                 if sync {
-                    self.at = At::Sync(Fsync::new(file, false, Some(self.call())));
-                    return Step::Again;
+                    self.at = DirectStage::Sync(Fsync::new(file, false, Some(self.call())));
+                    return OpStep::Again;
                 }
-                Step::Last(self.call().over(now))
+                OpStep::Last(self.call().over(now))
             }
-            At::Sync(sync) => sync.step(now, task, k),
+            DirectStage::Sync(sync) => sync.step(now, task, k),
         }
     }
 
@@ -173,7 +177,7 @@ impl Direct {
     }
 
     /// What the process does about a full queue. Once it has begun to empty it, it takes all that is over.
-    fn make_room(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<Step> {
+    fn make_room(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<OpStep> {
         let Way::Queue { room, full } = &mut self.way else { return None };
         *full |= task.calls.open() >= room.depth;
         if !*full {

@@ -9,7 +9,7 @@
 use super::file::{File, Listed};
 use super::kernel::Kernel;
 use super::op::Act;
-use super::task::{Step, Task};
+use super::task::{OpStep, Task};
 use super::wait::Wait;
 use super::wb30;
 use super::writeback::SyncWork;
@@ -26,7 +26,7 @@ enum Cause {
 
 /// One inode being written.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct InodeTurn {
     file: u32,
     cause: Cause,
     /// Pages it may still write.
@@ -43,7 +43,7 @@ struct Turn {
 
 /// What a flusher does next.
 enum Pick {
-    Turn(Turn),
+    Turn(InodeTurn),
     /// All that is left is under write-back.
     Wait(u32),
     Rest,
@@ -74,7 +74,7 @@ fn quota(bw: u64, limit: u64) -> u64 {
 pub(super) struct FlusherThread {
     /// Number of its flusher.
     index: usize,
-    turn: Option<Turn>,
+    turn: Option<InodeTurn>,
     /// Its turn goes on when this file's write-back that is under way has ended.
     waits: Option<u32>,
     /// Turns in a row that found nothing to write.
@@ -89,7 +89,7 @@ impl FlusherThread {
     }
 
     /// What the worker does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         if k.fs.writes_alone() {
             return self.hand_over(now, k);
         }
@@ -97,7 +97,7 @@ impl FlusherThread {
             return wb30::flush(now, task, k, self.index);
         }
         if let Some(file) = self.waits.take() {
-            return Step::wait(k.wait_for_writes(now, task.p, file));
+            return OpStep::wait(k.wait_for_writes(now, task.p, file));
         }
         if let Some(turn) = self.turn {
             return self.emit(now, task, k, turn);
@@ -109,23 +109,23 @@ impl FlusherThread {
                 k.writeback.unlist(turn.file, f);
                 f.listed = Listed::Turn;
                 self.turn = Some(turn);
-                Step::Again
+                OpStep::Again
             }
             Pick::Wait(file) => {
                 self.barren = 0;
                 let mark = k.files[file].write_seq;
-                Step::Act(k.block_on(now, task.p, file, Wait::Writes { mark, left: 1 }))
+                OpStep::Act(k.block_on(now, task.p, file, Wait::Writes { mark, left: 1 }))
             }
             Pick::Rest => {
                 self.barren = 0;
                 let due = k.writeback.flushers[self.index].rest();
-                Step::Act(due.map_or(Act::Rest, Act::WaitUntil))
+                OpStep::Act(due.map_or(Act::Rest, Act::WaitUntil))
             }
         }
     }
 
     /// Only the file system's thread can write: it is asked to.
-    fn hand_over(&self, now: Instant, k: &mut Kernel) -> Step {
+    fn hand_over(&self, now: Instant, k: &mut Kernel) -> OpStep {
         let w = &mut k.writeback;
         let (background, interval) = (w.thresholds.background, w.interval);
         let flusher = &mut w.flushers[self.index];
@@ -136,7 +136,7 @@ impl FlusherThread {
         if asked || w.dirty > background {
             k.journal.ask_commit(now, &mut k.sleepers);
         }
-        Step::Act(due.map_or(Act::Rest, Act::WaitUntil))
+        OpStep::Act(due.map_or(Act::Rest, Act::WaitUntil))
     }
 
     /// The next turn: asked for, then periodic, then background.
@@ -193,7 +193,7 @@ impl FlusherThread {
         found
     }
 
-    fn turn(&self, k: &Kernel, file: u32, cause: Cause) -> Turn {
+    fn turn(&self, k: &Kernel, file: u32, cause: Cause) -> InodeTurn {
         let cursor = k.files[file].cursor;
         let (at, wrap, left) = match cause {
             Cause::Sync => (0, None, u64::MAX),
@@ -202,14 +202,20 @@ impl FlusherThread {
                 (cursor, Some(cursor), quota(bw, k.writeback.thresholds.limit))
             }
         };
-        Turn { file, cause, left, done: 0, at, end: k.cache.pages(file), wrap, open: false }
+        InodeTurn { file, cause, left, done: 0, at, end: k.cache.pages(file), wrap, open: false }
     }
 
     /// The turn's next bio, or its end.
-    fn emit(&mut self, now: Instant, task: &mut Task, k: &mut Kernel, mut turn: Turn) -> Step {
+    fn emit(
+        &mut self,
+        now: Instant,
+        task: &mut Task,
+        k: &mut Kernel,
+        mut turn: InodeTurn,
+    ) -> OpStep {
         if !turn.open && !k.legacy {
-            self.turn = Some(Turn { open: true, ..turn });
-            return Step::Act(Act::Plug);
+            self.turn = Some(InodeTurn { open: true, ..turn });
+            return OpStep::Act(Act::Plug);
         }
         if turn.cause == Cause::Sync
             && let Some(step) = self.wait_for_busy(now, task, k, turn)
@@ -249,7 +255,7 @@ impl FlusherThread {
         self.turn = Some(turn);
         task.submission.push(bio);
         k.submit(task, false);
-        Step::Again
+        OpStep::Again
     }
 
     /// The next dirty page of a turn that leaves none out is under write-back: the plug is emptied and
@@ -259,22 +265,22 @@ impl FlusherThread {
         now: Instant,
         task: &Task,
         k: &mut Kernel,
-        turn: Turn,
-    ) -> Option<Step> {
+        turn: InodeTurn,
+    ) -> Option<OpStep> {
         let at = k.cache.first_dirty(turn.file, turn.at, turn.end)?;
         if !k.cache.is(turn.file, at, |w| w.out) {
             return None;
         }
-        self.turn = Some(Turn { at, open: false, ..turn });
+        self.turn = Some(InodeTurn { at, open: false, ..turn });
         if turn.open {
             // With the section closed the wait comes at the next question.
             self.waits = Some(turn.file);
-            return Some(Step::Act(Act::Unplug));
+            return Some(OpStep::Act(Act::Unplug));
         }
-        k.wait_for_writes(now, task.p, turn.file).map(Step::Act)
+        k.wait_for_writes(now, task.p, turn.file).map(OpStep::Act)
     }
 
-    fn end_turn(&mut self, now: Instant, k: &mut Kernel, turn: Turn) -> Step {
+    fn end_turn(&mut self, now: Instant, k: &mut Kernel, turn: InodeTurn) -> OpStep {
         self.turn = None;
         self.barren = if turn.done > 0 { 0 } else { self.barren + 1 };
         k.writeback.flushers[self.index].reclaim &= turn.cause != Cause::Background;
@@ -297,7 +303,7 @@ impl FlusherThread {
                 k.writeback.list(now, turn.file, &mut k.files, &mut k.sleepers);
             }
         }
-        if turn.open { Step::Act(Act::Unplug) } else { Step::Again }
+        if turn.open { OpStep::Act(Act::Unplug) } else { OpStep::Again }
     }
 }
 

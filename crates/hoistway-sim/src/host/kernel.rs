@@ -10,9 +10,9 @@ use super::file::{Files, Listed};
 use super::fs::{FileSystem, btrfs, nilfs2};
 use super::journal::{InodeChange, Journal};
 use super::op::{Act, FileId};
-use super::task::{Step, Task};
+use super::task::{OpStep, Task};
 use super::wait::{Sleepers, Turns, Wait};
-use super::writeback::Writeback;
+use super::writeback::WritebackState;
 use crate::drive::DriveFile;
 use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
 use hoistway_run::JobError;
@@ -88,7 +88,7 @@ pub(super) struct Kernel {
     pub files: Files,
     pub fs: FileSystem,
     pub cache: PageCache,
-    pub writeback: Writeback,
+    pub writeback: WritebackState,
     pub journal: Journal,
     pub bios: BioTable,
     pub sleepers: Sleepers,
@@ -123,7 +123,7 @@ impl Kernel {
             files: Files::new(&config, bytes, start_frac, seed, copy),
             fs: FileSystem::new(&config, rotational),
             cache: PageCache::new(limit),
-            writeback: Writeback::new(&config, limit),
+            writeback: WritebackState::new(&config, limit),
             journal: Journal::new(&config),
             bios: BioTable::default(),
             sleepers: Sleepers::new(costs.wake).with_turns(Turns::new(config.cpus, costs.turn)),
@@ -191,11 +191,11 @@ impl Kernel {
     }
 
     /// A process found no room in memory: it waits until something may be taken back.
-    pub fn wait_for_memory(&mut self, now: Instant, p: usize) -> Step {
+    pub fn wait_for_memory(&mut self, now: Instant, p: usize) -> OpStep {
         if self.writeback.held() == 0 && self.bios.in_flight() == 0 {
-            return Step::NoMemory;
+            return OpStep::NoMemory;
         }
-        Step::Act(self.block_for_memory(now, p))
+        OpStep::Act(self.block_for_memory(now, p))
     }
 
     /// Waits although nothing that could free memory has been submitted yet.

@@ -13,7 +13,7 @@ use super::kernel::Kernel;
 use super::op::{Act, Advice, BarrierId, FileId, Notice, Operation, ProcInfo};
 use super::read::Reading;
 use super::sync::{Fsync, SyncAll};
-use super::task::{OpenFile, Step, Task};
+use super::task::{OpStep, OpenFile, Task};
 use super::write::Writing;
 use hoistway::{Flags, Instant};
 
@@ -94,16 +94,16 @@ impl Stage {
     }
 
     /// What the process does next.
-    fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         match self {
-            Stage::Idle => Step::Act(Act::Finished),
+            Stage::Idle => OpStep::Act(Act::Finished),
             Stage::Over => {
                 *self = Stage::Idle;
-                Step::Act(Act::Finished)
+                OpStep::Act(Act::Finished)
             }
             // What is under way is waited for: a process that is gone collects nothing.
-            Stage::Exit => calls::collect(now, task, k, (0, 1)).unwrap_or(Step::Act(Act::Exited)),
-            Stage::Collect => calls::collect(now, task, k, (0, 1)).unwrap_or(Step::Over),
+            Stage::Exit => calls::collect(now, task, k, (0, 1)).unwrap_or(OpStep::Act(Act::Exited)),
+            Stage::Collect => calls::collect(now, task, k, (0, 1)).unwrap_or(OpStep::Over),
             Stage::Read(reading) => reading.step(now, task, k),
             Stage::Write(writing) => writing.step(now, task, k),
             Stage::Direct(direct) => direct.step(now, task, k),
@@ -116,30 +116,30 @@ impl Stage {
             Stage::Open { file, advice } => {
                 let ahead = Ahead::default();
                 task.open = Some(OpenFile { file: file.0, advice: *advice, ahead });
-                Step::Over
+                OpStep::Over
             }
             Stage::TurnOver => {
                 std::mem::swap(&mut task.open, &mut task.other);
-                Step::Over
+                OpStep::Over
             }
             Stage::TurnTo { file, advice, afresh } => {
                 task.turn_to(file.0, *advice, *afresh);
-                Step::Over
+                OpStep::Over
             }
             Stage::Empty(file) => {
                 k.empty(now, file.0);
-                Step::Over
+                OpStep::Over
             }
             Stage::DropCaches => {
                 k.cache.drop_all_clean();
                 k.journal.forget_map();
-                Step::Over
+                OpStep::Over
             }
             Stage::Compute(computing) => computing.step(now, task, k),
-            Stage::Sleep(until) => Step::Last(Act::WaitUntil((*until).max(now))),
-            Stage::Tell(notice) => Step::Last(Act::Tell(*notice)),
+            Stage::Sleep(until) => OpStep::Last(Act::WaitUntil((*until).max(now))),
+            Stage::Tell(notice) => OpStep::Last(Act::Tell(*notice)),
             Stage::Barrier(barrier) => {
-                Step::wait_last(k.barriers.arrive(now, *barrier, task.p, &mut k.sleepers))
+                OpStep::wait_last(k.barriers.arrive(now, *barrier, task.p, &mut k.sleepers))
             }
         }
     }
@@ -170,35 +170,35 @@ impl DontNeed {
 
     /// The caller submits the dirty pages itself, so that whatever holds a bio holds it; it waits for none of them to be
     /// served. A bio at a time: what it has not come to yet a flusher may write.
-    fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let (file, from) = (self.file, self.from);
         match self.at {
             Leaving::Begin => {
                 self.to = self.to.min(k.cache.pages(file));
                 self.at = Leaving::Sent;
                 if k.cache.idle_run(file, from, self.to, 1).is_none() {
-                    return Step::Again;
+                    return OpStep::Again;
                 }
                 if k.fs.writes_alone() {
                     k.journal.ask_commit(now, &mut k.sleepers);
-                    return Step::Again;
+                    return OpStep::Again;
                 }
                 self.at = Leaving::Submit(from);
-                if k.legacy { Step::Again } else { Step::Act(Act::Plug) }
+                if k.legacy { OpStep::Again } else { OpStep::Act(Act::Plug) }
             }
             Leaving::Submit(at) => {
                 if let Some(end) = k.gather_run(now, task, file, (at, self.to), Flags::NONE) {
                     self.at = Leaving::Submit(end);
                     k.submit(task, false);
-                    return Step::Again;
+                    return OpStep::Again;
                 }
                 k.gathered(now, file);
                 self.at = Leaving::Sent;
-                if k.legacy { Step::Again } else { Step::Act(Act::Unplug) }
+                if k.legacy { OpStep::Again } else { OpStep::Act(Act::Unplug) }
             }
             Leaving::Sent => {
                 k.cache.drop_clean(file, from, self.to);
-                Step::Over
+                OpStep::Over
             }
         }
     }
@@ -265,14 +265,14 @@ impl Process {
                 other => other.step(now, task, k),
             };
             match step {
-                Step::Again => {}
-                Step::Act(act) => return Ok(act),
-                Step::Over => *stage = Stage::Over,
-                Step::Last(act) => {
+                OpStep::Again => {}
+                OpStep::Act(act) => return Ok(act),
+                OpStep::Over => *stage = Stage::Over,
+                OpStep::Last(act) => {
                     *stage = Stage::Over;
                     return Ok(act);
                 }
-                Step::NoMemory => return Err(NoMemory),
+                OpStep::NoMemory => return Err(NoMemory),
             }
         }
     }

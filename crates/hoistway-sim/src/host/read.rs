@@ -5,7 +5,7 @@ use super::bio::{BioKind, Pending};
 use super::cache::PAGE;
 use super::kernel::Kernel;
 use super::op::{Act, Advice, Ran};
-use super::task::{Step, Task};
+use super::task::{OpStep, Task};
 use super::wait::Wait;
 use hoistway::{Flags, Instant, Nanos, Op};
 
@@ -39,13 +39,13 @@ impl Reading {
 
     /// One buffered read, or a run of them (host.md 5.1 and 1.3).
     #[inline]
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let Reading { offset, bs, left, begun, at, entered } = *self;
         if left == 0 {
-            return Step::Over;
+            return OpStep::Over;
         }
         if !entered && let Some(act) = task.held_back(now) {
-            return Step::Act(act);
+            return OpStep::Act(act);
         }
         let cost = k.costs.call(bs);
         let calls = task.run_length(now, left, cost);
@@ -64,7 +64,7 @@ impl Reading {
             *self = Reading::new(offset + bs * done, bs, left - done, until);
             let first_end = now + Nanos(cost);
             let (first, each) = (first_end - begun, Nanos(cost));
-            return Step::Act(Act::Ran(Ran {
+            return OpStep::Act(Act::Ran(Ran {
                 first,
                 first_end,
                 each,
@@ -85,12 +85,12 @@ impl Reading {
 }
 
 /// The reader stands at a page that is absent, marked, or not there yet.
-fn stand(now: Instant, task: &mut Task, k: &mut Kernel, file: u32, page: u64, want: u64) -> Step {
+fn stand(now: Instant, task: &mut Task, k: &mut Kernel, file: u32, page: u64, want: u64) -> OpStep {
     let (word, bit) = k.cache.at(file, page);
     let absent = word.cached & bit == 0;
     let marked = !absent && word.marker & bit != 0;
     if !absent && !marked {
-        return Step::Act(k.block_on(now, task.p, file, Wait::Page(page)));
+        return OpStep::Act(k.block_on(now, task.p, file, Wait::Page(page)));
     }
     if marked {
         k.cache.unmark(file, page);
@@ -99,7 +99,7 @@ fn stand(now: Instant, task: &mut Task, k: &mut Kernel, file: u32, page: u64, wa
         k.reads.misses += 1;
     }
     let before = task.opened().ahead;
-    let Some(window) = choose(task, k, file, page, want, absent) else { return Step::Again };
+    let Some(window) = choose(task, k, file, page, want, absent) else { return OpStep::Again };
     let whole = request(task, k, file, window, absent);
     if absent && task.submission.is_empty() && !whole {
         // Not one page: it asks for the same again when there may be room.
@@ -107,7 +107,7 @@ fn stand(now: Instant, task: &mut Task, k: &mut Kernel, file: u32, page: u64, wa
         return k.wait_for_memory(now, task.p);
     }
     k.submit(task, true);
-    Step::Again
+    OpStep::Again
 }
 
 /// The window to request for the reader's page, if any (host.md 5.1).

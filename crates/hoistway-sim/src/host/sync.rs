@@ -8,7 +8,7 @@ use super::fs::btrfs::TreeLog;
 use super::fs::nilfs2;
 use super::kernel::Kernel;
 use super::op::Act;
-use super::task::{Call, Step, Task};
+use super::task::{Call, OpStep, Task};
 use super::wait::Wait;
 use super::writeback::SyncWork;
 use hoistway::{Flags, Instant, Op};
@@ -29,7 +29,7 @@ impl WriteOut {
 
     /// Puts the next pages into the batch, or waits where a page is both dirty and under write-back: what
     /// it holds now must be written after what is on its way. `None` once all are submitted.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<Step> {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<OpStep> {
         let busy = self.gather(now, task, k);
         let Some(busy) = busy else {
             k.unplug_last(task);
@@ -38,11 +38,11 @@ impl WriteOut {
         };
         self.from = busy;
         if task.submission.is_empty() {
-            return Some(Step::wait(k.wait_for_writes(now, task.p, self.file)));
+            return Some(OpStep::wait(k.wait_for_writes(now, task.p, self.file)));
         }
         // What is gathered goes first.
         k.submit(task, true);
-        Some(Step::Again)
+        Some(OpStep::Again)
     }
 
     /// Puts dirty pages into the batch; stops at a page still under write-back and returns it.
@@ -59,7 +59,7 @@ impl WriteOut {
 
 /// How far an fsync is.
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum SyncStage {
     /// The call is made.
     Begin,
     Out(WriteOut),
@@ -86,13 +86,13 @@ pub(super) struct Fsync {
     full: bool,
     /// Whose latency it counts into.
     call: Option<Call>,
-    at: At,
+    at: SyncStage,
 }
 
 impl Fsync {
     /// fsync (`full`) or fdatasync, on its own or as the end of a call.
     pub fn new(file: u32, full: bool, call: Option<Call>) -> Fsync {
-        Fsync { file, full, call, at: At::Begin }
+        Fsync { file, full, call, at: SyncStage::Begin }
     }
 
     /// Since when the call that it ends has been open.
@@ -101,72 +101,72 @@ impl Fsync {
     }
 
     /// Writes the data out and waits for it, then commits or flushes.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let file = self.file;
         match &mut self.at {
-            At::Begin => {
+            SyncStage::Begin => {
                 self.at = match k.fs.writes_alone() {
-                    true => At::AskLog,
-                    false => At::Out(WriteOut::new(file, 0, k.cache.pages(file))),
+                    true => SyncStage::AskLog,
+                    false => SyncStage::Out(WriteOut::new(file, 0, k.cache.pages(file))),
                 };
-                Step::Act(Act::WaitUntil(now + k.costs.sync_call))
+                OpStep::Act(Act::WaitUntil(now + k.costs.sync_call))
             }
-            At::Out(out) => {
+            SyncStage::Out(out) => {
                 let step = out.step(now, task, k);
                 step.unwrap_or_else(|| {
-                    self.at = At::Sent;
-                    Step::Again
+                    self.at = SyncStage::Sent;
+                    OpStep::Again
                 })
             }
             // Deviation: the text has one order for all legacy kernels; before 2.6.32 fsync asked for the
             // commit while the data was on its way and waited for the data last.
-            At::Sent if k.config.commit_beside_data && matches!(k.fs, FileSystem::Ext) => {
-                self.at = At::Committed;
+            SyncStage::Sent if k.config.commit_beside_data && matches!(k.fs, FileSystem::Ext) => {
+                self.at = SyncStage::Committed;
                 let (_, commit) = self.after_data(k);
-                Step::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
+                OpStep::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
             }
-            At::Committed => {
-                self.at = At::Done;
-                Step::wait(k.wait_for_writes(now, task.p, file))
+            SyncStage::Committed => {
+                self.at = SyncStage::Done;
+                OpStep::wait(k.wait_for_writes(now, task.p, file))
             }
-            At::Sent => {
-                self.at = At::Written;
-                Step::wait(k.wait_for_writes(now, task.p, file))
+            SyncStage::Sent => {
+                self.at = SyncStage::Written;
+                OpStep::wait(k.wait_for_writes(now, task.p, file))
             }
-            At::AskLog => {
-                self.at = At::Done;
-                Step::wait(nilfs2::ask(now, task.p, k, file))
+            SyncStage::AskLog => {
+                self.at = SyncStage::Done;
+                OpStep::wait(nilfs2::ask(now, task.p, k, file))
             }
-            At::Log(log) => log.step(now, task, k, file).unwrap_or_else(|| {
-                self.at = At::Done;
-                Step::Again
+            SyncStage::Log(log) => log.step(now, task, k, file).unwrap_or_else(|| {
+                self.at = SyncStage::Done;
+                OpStep::Again
             }),
-            At::Written if matches!(k.fs, FileSystem::Btrfs(_)) && !k.files[file].raw => {
-                self.at = At::Log(TreeLog::Ask);
-                Step::Again
+            SyncStage::Written if matches!(k.fs, FileSystem::Btrfs(_)) && !k.files[file].raw => {
+                self.at = SyncStage::Log(TreeLog::Ask);
+                OpStep::Again
             }
-            At::Written => {
+            SyncStage::Written => {
                 let (next, commit) = self.after_data(k);
                 self.at = next;
-                Step::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
+                OpStep::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
             }
-            At::Flush => {
+            SyncStage::Flush => {
                 push_flush(task);
-                self.at = At::FlushSent;
+                self.at = SyncStage::FlushSent;
                 k.submit(task, false);
-                Step::Again
+                OpStep::Again
             }
-            At::FlushSent => {
-                self.at = At::Done;
-                Step::wait(k.wait_for_own(now, task))
+            SyncStage::FlushSent => {
+                self.at = SyncStage::Done;
+                OpStep::wait(k.wait_for_own(now, task))
             }
-            At::Done => Step::wait_last(self.call.map(|call| call.over(now))),
+            SyncStage::Done => OpStep::wait_last(self.call.map(|call| call.over(now))),
         }
     }
 
     /// What follows when the data of the file is with the device: the transaction to wait for, and whether
     /// a flush of its own comes then.
-    fn after_data(&self, k: &Kernel) -> (At, Option<u64>) {
+    fn after_data(&self, k: &Kernel) -> (SyncStage, Option<u64>) {
         let f = &k.files[self.file];
         // fdatasync may leave out what is not needed to read the data back: time stamps.
         let id = if self.full { f.changed } else { f.remapped };
@@ -175,10 +175,10 @@ impl Fsync {
         let flushes = k.config.barriers && (k.config.fs != Fs::Ext3 || f.raw);
         match (open, flushes) {
             // The flush of a commit already sealed may have come before the data.
-            (true, true) if k.journal.sealed(id) => (At::Flush, Some(id)),
-            (true, _) => (At::Done, Some(id)),
-            (false, true) => (At::Flush, None),
-            (false, false) => (At::Done, None),
+            (true, true) if k.journal.sealed(id) => (SyncStage::Flush, Some(id)),
+            (true, _) => (SyncStage::Done, Some(id)),
+            (false, true) => (SyncStage::Flush, None),
+            (false, false) => (SyncStage::Done, None),
         }
     }
 }
@@ -206,7 +206,7 @@ pub(super) enum SyncAll {
 
 impl SyncAll {
     /// What the caller of sync() does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let files = k.files.len();
         let legacy = k.writeback.old.is_some();
         let (next, act) = match *self {
@@ -226,12 +226,12 @@ impl SyncAll {
                 (SyncAll::Wait(file + 1), k.wait_for_writes(now, task.p, file))
             }
             // The old kernels commit before they wait; the modern ones wait first.
-            SyncAll::Wait(_) if legacy => return Step::Over,
+            SyncAll::Wait(_) if legacy => return OpStep::Over,
             SyncAll::Wait(_) => (SyncAll::Commit, None),
             SyncAll::Commit => match k.journal.newest() {
                 Some(id) if legacy => (SyncAll::Wait(0), k.wait_for_commit(now, task.p, id)),
                 None if legacy => (SyncAll::Wait(0), None),
-                Some(id) => return Step::wait_last(k.wait_for_commit(now, task.p, id)),
+                Some(id) => return OpStep::wait_last(k.wait_for_commit(now, task.p, id)),
                 None => (SyncAll::Flush, None),
             },
             SyncAll::Flush if k.config.barriers => {
@@ -240,10 +240,10 @@ impl SyncAll {
                 (SyncAll::FlushSent, None)
             }
             SyncAll::Flush => (SyncAll::FlushSent, None),
-            SyncAll::FlushSent => return Step::wait_last(k.wait_for_own(now, task)),
+            SyncAll::FlushSent => return OpStep::wait_last(k.wait_for_own(now, task)),
         };
         *self = next;
-        Step::wait(act)
+        OpStep::wait(act)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::ahead::Ahead;
 use super::balance::Dirtier;
-use super::calls::Calls;
+use super::calls::OpenCalls;
 use super::op::{Act, Advice, ProcInfo, Ran};
 use super::submission::Submission;
 use hoistway::{Instant, Nanos, ProcId};
@@ -34,7 +34,7 @@ impl Call {
 
 /// What an operation says when it is asked to go on.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum OpStep {
     /// The process does that; the operation goes on behind it.
     Act(Act),
     /// Ask again, once what is in the batch has been submitted.
@@ -47,15 +47,15 @@ pub(super) enum Step {
     NoMemory,
 }
 
-impl Step {
+impl OpStep {
     /// The process blocks if there is anything to wait for.
-    pub fn wait(act: Option<Act>) -> Step {
-        act.map_or(Step::Again, Step::Act)
+    pub fn wait(act: Option<Act>) -> OpStep {
+        act.map_or(OpStep::Again, OpStep::Act)
     }
 
     /// The same, and the operation is over behind it.
-    pub fn wait_last(act: Option<Act>) -> Step {
-        act.map_or(Step::Over, Step::Last)
+    pub fn wait_last(act: Option<Act>) -> OpStep {
+        act.map_or(OpStep::Over, OpStep::Last)
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Task {
     pub submission: Submission,
     pub own: OwnBios,
     /// Its asynchronous calls.
-    pub calls: Calls,
+    pub calls: OpenCalls,
     /// What it has dirtied since it last paused, and how long it has paused in all.
     pub dirtier: Dirtier,
     pub throttled: Nanos,
@@ -142,7 +142,7 @@ impl Task {
             shelf: BTreeMap::new(),
             submission: Submission::default(),
             own: OwnBios::default(),
-            calls: Calls::default(),
+            calls: OpenCalls::default(),
             dirtier: Dirtier::new(),
             throttled: Nanos::ZERO,
             delay: Instant::ZERO,

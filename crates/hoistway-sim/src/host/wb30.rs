@@ -9,9 +9,9 @@ use super::balance::Verdict;
 use super::cache::PAGE;
 use super::kernel::Kernel;
 use super::op::Act;
-use super::task::{Step, Task};
+use super::task::{OpStep, Task};
 use super::wait::Sleepers;
-use super::writeback::Writeback;
+use super::writeback::WritebackState;
 use hoistway::table::NIL;
 use hoistway::{Flags, Instant, Nanos};
 
@@ -104,7 +104,7 @@ impl Old {
     }
 }
 
-fn old(writeback: &mut Writeback) -> &mut Old {
+fn old(writeback: &mut WritebackState) -> &mut Old {
     writeback.old.as_mut().expect("asked under the old write-back only")
 }
 
@@ -199,12 +199,12 @@ fn push_bio(
 }
 
 /// What the old flusher `i` does next.
-pub(super) fn flush(now: Instant, task: &mut Task, k: &mut Kernel, i: usize) -> Step {
+pub(super) fn flush(now: Instant, task: &mut Task, k: &mut Kernel, i: usize) -> OpStep {
     k.writeback.flushers[i].works_on();
     let o = old(&mut k.writeback);
     o.patience_over(task.p);
     if o.congested {
-        return Step::Act(Act::WaitUntil(now + o.patience(task.p)));
+        return OpStep::Act(Act::WaitUntil(now + o.patience(task.p)));
     }
     let wanted = o.background;
     let old_before = now.as_nanos().checked_sub(k.writeback.expire.0).map(Instant::from_nanos);
@@ -225,20 +225,20 @@ pub(super) fn flush(now: Instant, task: &mut Task, k: &mut Kernel, i: usize) -> 
         Some(pages) => {
             old(&mut k.writeback).pass -= pages;
             k.writeback.flushers[i].reclaim = false;
-            Step::Again
+            OpStep::Again
         }
         None => rest(now, k, i),
     }
 }
 
-fn rest(now: Instant, k: &mut Kernel, i: usize) -> Step {
+fn rest(now: Instant, k: &mut Kernel, i: usize) -> OpStep {
     let o = old(&mut k.writeback);
     o.background = false;
     o.pass = 0;
     let interval = k.writeback.interval;
     let f = &mut k.writeback.flushers[i];
     f.pass_over(now, interval);
-    Step::Act(f.rest().map_or(Act::Rest, Act::WaitUntil))
+    OpStep::Act(f.rest().map_or(Act::Rest, Act::WaitUntil))
 }
 
 #[cfg(test)]

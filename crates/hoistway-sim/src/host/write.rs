@@ -8,14 +8,14 @@ use super::cache::PAGE;
 use super::kernel::Kernel;
 use super::op::{Act, Ran, SyncKind};
 use super::sync::Fsync;
-use super::task::{Call, Step, Task};
+use super::task::{Call, OpStep, Task};
 use super::wait::Wait;
 use super::wb30;
 use hoistway::{Instant, Nanos};
 
 /// What a writer does next.
 #[derive(Clone, Copy, Debug)]
-enum Next {
+enum WriteStage {
     Copy,
     /// The check against the dirty limits.
     Check,
@@ -42,7 +42,7 @@ pub(super) struct Writing {
     done: u64,
     /// The current call is under way.
     entered: bool,
-    next: Next,
+    next: WriteStage,
     /// What follows the last call.
     sync: SyncKind,
 }
@@ -50,76 +50,76 @@ pub(super) struct Writing {
 impl Writing {
     /// `count` calls of `bs` bytes from `offset` on, with `sync` behind the last.
     pub fn new(offset: u64, bs: u64, count: u64, sync: SyncKind, now: Instant) -> Writing {
-        let next = Next::Copy;
+        let next = WriteStage::Copy;
         Writing { offset, bs, left: count, begun: now, done: 0, entered: false, next, sync }
     }
 
     /// Since when a call has been open.
     pub fn begun(&self) -> Option<Instant> {
         match &self.next {
-            Next::Sync(sync) => sync.begun(),
+            WriteStage::Sync(sync) => sync.begun(),
             _ => self.entered.then_some(self.begun),
         }
     }
 
     /// What the writer does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
-        if let Next::Sync(sync) = &mut self.next {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
+        if let WriteStage::Sync(sync) = &mut self.next {
             return sync.step(now, task, k);
         }
         if self.left == 0 {
-            return Step::Over;
+            return OpStep::Over;
         }
         let file = task.opened().file;
         match self.next {
-            Next::Copy => return self.copy(now, task, k, file),
-            Next::Check => match check(now, task, k, file) {
-                Verdict::Go => self.next = Next::Copy,
+            WriteStage::Copy => return self.copy(now, task, k, file),
+            WriteStage::Check => match check(now, task, k, file) {
+                Verdict::Go => self.next = WriteStage::Copy,
                 other => return self.obey(now, other),
             },
-            Next::WriteBack(left) => match wb30::write_chunk(now, task, k, left) {
-                Verdict::Go => self.next = Next::Copy,
+            WriteStage::WriteBack(left) => match wb30::write_chunk(now, task, k, left) {
+                Verdict::Go => self.next = WriteStage::Copy,
                 other => return self.obey(now, other),
             },
-            Next::Paused(again) => {
+            WriteStage::Paused(again) => {
                 paused(now, task, k, file);
-                self.next = if again { Next::Check } else { Next::Copy };
+                self.next = if again { WriteStage::Check } else { WriteStage::Copy };
                 if again {
-                    return Step::Again;
+                    return OpStep::Again;
                 }
             }
-            Next::Sync(_) => unreachable!("done above"),
+            WriteStage::Sync(_) => unreachable!("done above"),
         }
         if self.done < self.bs {
-            return Step::Again;
+            return OpStep::Again;
         }
         self.call_over(now, file)
     }
 
     /// The writer may not go on at once.
-    fn obey(&mut self, now: Instant, verdict: Verdict) -> Step {
+    fn obey(&mut self, now: Instant, verdict: Verdict) -> OpStep {
         match verdict {
-            Verdict::Go => Step::Again,
+            Verdict::Go => OpStep::Again,
             Verdict::Write(left) => {
-                self.next = Next::WriteBack(left);
-                Step::Again
+                self.next = WriteStage::WriteBack(left);
+                OpStep::Again
             }
             Verdict::Pause { length, again } => {
-                self.next = Next::Paused(again);
-                Step::Act(Act::Throttled(now + length))
+                self.next = WriteStage::Paused(again);
+                OpStep::Act(Act::Throttled(now + length))
             }
         }
     }
 
     /// The check behind the last page of a call is done.
-    fn call_over(&mut self, now: Instant, file: u32) -> Step {
+    fn call_over(&mut self, now: Instant, file: u32) -> OpStep {
         let call = Call { begun: self.begun, bytes: self.bs, write: true };
         if self.sync != SyncKind::No && self.left == 1 {
             self.sync_behind(file, self.begun, now);
-            return Step::Again;
+            return OpStep::Again;
         }
         *self = Writing::new(self.offset + self.bs, self.bs, self.left - 1, self.sync, now);
-        Step::Act(call.over(now))
+        OpStep::Act(call.over(now))
     }
 
     /// The sync behind a call that began at `begun` and has been copied at `copied`.
@@ -127,15 +127,15 @@ impl Writing {
         let begun = if self.sync == SyncKind::FullAlone { copied } else { begun };
         let full = self.sync != SyncKind::Data;
         let call = Call { begun, bytes: self.bs, write: true };
-        self.next = Next::Sync(Fsync::new(file, full, Some(call)));
+        self.next = WriteStage::Sync(Fsync::new(file, full, Some(call)));
     }
 
     /// Copies as many calls as may be done in one step, or a part of one.
-    fn copy(&mut self, now: Instant, task: &mut Task, k: &mut Kernel, file: u32) -> Step {
+    fn copy(&mut self, now: Instant, task: &mut Task, k: &mut Kernel, file: u32) -> OpStep {
         if !self.entered
             && let Some(act) = task.held_back(now)
         {
-            return Step::Act(act);
+            return OpStep::Act(act);
         }
         let bs = self.bs;
         assert!(
@@ -155,7 +155,7 @@ impl Writing {
         let locked = k.cache.find(file, at, end, |x| x.cached & !x.ready);
         if locked == at {
             self.entered = true;
-            return Step::Act(k.block_on(now, task.p, file, Wait::Page(at)));
+            return OpStep::Act(k.block_on(now, task.p, file, Wait::Page(at)));
         }
         let end = if locked < end { self.whole_calls(at, locked) } else { end };
         if !k.make_dirty(now, task, file, at, end) {
@@ -170,9 +170,9 @@ impl Writing {
         let before = if self.done > 0 { k.costs.call(self.done) } else { 0 };
         self.done += bytes;
         self.entered = true;
-        self.next = if check || self.done == bs { Next::Check } else { Next::Copy };
+        self.next = if check || self.done == bs { WriteStage::Check } else { WriteStage::Copy };
         let took = k.costs.call(self.done).saturating_sub(before);
-        Step::Act(Act::WaitUntil(now + Nanos(took)))
+        OpStep::Act(Act::WaitUntil(now + Nanos(took)))
     }
 
     /// The page behind the last one of a step from page `at` on: of at most `calls` calls, and `room` pages
@@ -197,7 +197,14 @@ impl Writing {
     }
 
     /// `calls` whole calls of `cost` ns have been copied; `check`: a check is due behind the last.
-    fn calls_over(&mut self, now: Instant, file: u32, cost: u64, calls: u64, check: bool) -> Step {
+    fn calls_over(
+        &mut self,
+        now: Instant,
+        file: u32,
+        cost: u64,
+        calls: u64,
+        check: bool,
+    ) -> OpStep {
         let until = now + Nanos(cost * calls);
         let synced = self.sync != SyncKind::No && calls == self.left;
         // The last call is open until its check and its fdatasync are over.
@@ -210,17 +217,17 @@ impl Writing {
         self.offset += self.bs * report;
         self.left -= report;
         if check {
-            (self.done, self.entered, self.next) = (self.bs, true, Next::Check);
+            (self.done, self.entered, self.next) = (self.bs, true, WriteStage::Check);
         } else if synced {
             self.sync_behind(file, self.begun, until);
         } else {
             self.entered = false;
         }
         if report == 0 {
-            return Step::Act(Act::WaitUntil(until));
+            return OpStep::Act(Act::WaitUntil(until));
         }
         let bytes = self.bs;
-        Step::Act(Act::Ran(Ran {
+        OpStep::Act(Act::Ran(Ran {
             first,
             first_end,
             each,

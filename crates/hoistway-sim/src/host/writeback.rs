@@ -5,7 +5,7 @@
 //! left over from a turn, which is taken up when the first is empty: one large file must not keep all
 //! others from the disk.
 
-use super::balance::{Dirtier, EVERY_ABOVE, Pace, SHARE_BITS, Thresholds, UPDATE, Verdict};
+use super::balance::{Dirtier, EVERY_ABOVE, FlusherPace, SHARE_BITS, Thresholds, UPDATE, Verdict};
 use super::config::{HostConfig, Writeback as Variant};
 use super::file::{File, Files, Listed};
 use super::op::ProcInfo;
@@ -40,7 +40,7 @@ pub(super) struct Flusher {
     /// A process waits for memory.
     pub reclaim: bool,
     resting: bool,
-    pub pace: Pace,
+    pub pace: FlusherPace,
     /// Pages of its inodes that are dirty or under write-back.
     pub held: u64,
     /// Those under write-back.
@@ -63,7 +63,7 @@ impl Flusher {
             ageing: false,
             reclaim: false,
             resting: true,
-            pace: Pace::new(),
+            pace: FlusherPace::new(),
             held: 0,
             out: 0,
             share: 0,
@@ -121,7 +121,7 @@ impl Flusher {
 
 /// All write-back of the host.
 #[derive(Debug)]
-pub(super) struct Writeback {
+pub(super) struct WritebackState {
     pub thresholds: Thresholds,
     /// Dirty pages, and pages under write-back.
     pub dirty: u64,
@@ -145,11 +145,11 @@ pub(super) struct Writeback {
     pub pause_time: Nanos,
 }
 
-impl Writeback {
+impl WritebackState {
     /// Nothing is dirty of `dirtyable` pages of memory.
-    pub fn new(config: &HostConfig, dirtyable: u64) -> Writeback {
+    pub fn new(config: &HostConfig, dirtyable: u64) -> WritebackState {
         let centisecs = |n: u64| Nanos::ms(10) * n;
-        Writeback {
+        WritebackState {
             thresholds: Thresholds::new(dirtyable, config),
             dirty: 0,
             out: 0,
@@ -468,9 +468,9 @@ mod tests {
     use hoistway::{IoPrio, ProcId};
 
     /// Two flushers, of the root and of group 1, and three files.
-    fn writeback() -> (Writeback, Files, Sleepers) {
+    fn writeback() -> (WritebackState, Files, Sleepers) {
         let config = HostConfig::profile("2019").unwrap();
-        let mut w = Writeback::new(&config, 100_000);
+        let mut w = WritebackState::new(&config, 100_000);
         let mut files = Files::new(&config, 1 << 40, 0.0, 1, None);
         let mut sleepers = Sleepers::new(Nanos::us(1));
         for _ in 0..3 {

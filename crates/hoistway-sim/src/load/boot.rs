@@ -112,7 +112,7 @@ enum Taken {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum BootStep {
     Start,
     Take,
     Play,
@@ -134,7 +134,7 @@ struct Boot {
     limit: Nanos,
     /// The unit that starts.
     unit: Option<(usize, Box<Player>)>,
-    step: Step,
+    step: BootStep,
 }
 
 impl Boot {
@@ -184,7 +184,7 @@ impl Boot {
             Ok(Units(Mutex::new(units.collect())))
         })?;
         let barrier = build.host.barrier(PROGRAM);
-        let (begun, unit, step) = (Instant::ZERO, None, Step::Start);
+        let (begun, unit, step) = (Instant::ZERO, None, BootStep::Start);
         Ok(Boot { units, barrier, first, places, begun, limit, unit, step })
     }
 }
@@ -251,40 +251,41 @@ impl Load for Boot {
     fn next(&mut self, now: Instant) -> Operation {
         loop {
             match self.step {
-                Step::Start => {
-                    self.step = Step::Take;
+                BootStep::Start => {
+                    self.step = BootStep::Take;
                     self.begun = now;
                     if self.first {
                         return Operation::Tell(Notice::Mark("start"));
                     }
                 }
-                Step::Take if now - self.begun >= self.limit => self.step = Step::Meet,
-                Step::Take => match self.units.take() {
+                BootStep::Take if now - self.begun >= self.limit => self.step = BootStep::Meet,
+                BootStep::Take => match self.units.take() {
                     Taken::Unit(i, player) => {
                         self.unit = Some((i, player));
-                        self.step = Step::Play;
+                        self.step = BootStep::Play;
                     }
                     Taken::Later => return Operation::Sleep(now + LOOK_AGAIN),
-                    Taken::None => self.step = Step::Meet,
+                    Taken::None => self.step = BootStep::Meet,
                 },
-                Step::Play => match self.unit.as_mut().and_then(|(_, player)| player.next(now)) {
+                BootStep::Play => match self.unit.as_mut().and_then(|(_, player)| player.next(now))
+                {
                     Some(operation) => return operation,
                     None => {
                         let (i, _) = self.unit.take().expect("a unit starts");
                         self.units.is_there(i);
-                        self.step = Step::End;
+                        self.step = BootStep::End;
                     }
                 },
-                Step::End => {
-                    self.step = Step::Take;
+                BootStep::End => {
+                    self.step = BootStep::Take;
                     return Operation::Tell(Notice::EndProcs);
                 }
-                Step::Meet => {
-                    self.step = Step::Tell;
+                BootStep::Meet => {
+                    self.step = BootStep::Tell;
                     return Operation::Barrier(self.barrier);
                 }
-                Step::Tell => {
-                    self.step = Step::Leave;
+                BootStep::Tell => {
+                    self.step = BootStep::Leave;
                     if self.first {
                         let notice = match self.units.all_are_there() {
                             true => Notice::Mark("done"),
@@ -293,7 +294,7 @@ impl Load for Boot {
                         return Operation::Tell(notice);
                     }
                 }
-                Step::Leave => return Operation::Exit,
+                BootStep::Leave => return Operation::Exit,
             }
         }
     }

@@ -30,11 +30,11 @@ struct CopyReader {
     bs: u64,
     calls: u64,
     begin: Instant,
-    step: Step,
+    step: CopyReaderStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum CopyReaderStep {
     Delay,
     Begin,
     Forget,
@@ -58,7 +58,7 @@ impl CopyReader {
         let file = build.host.add_file(calls * bs)?;
         let delay = build.params.time("delay")?.unwrap_or(0);
         let begin = Instant::from_nanos(build.start.as_nanos().saturating_add(delay));
-        let step = if delay == 0 { Step::Begin } else { Step::Delay };
+        let step = if delay == 0 { CopyReaderStep::Begin } else { CopyReaderStep::Delay };
         Ok(CopyReader { file, bs, calls, begin, step })
     }
 }
@@ -67,15 +67,19 @@ impl Load for CopyReader {
     fn next(&mut self, _now: Instant) -> Operation {
         let file = self.file;
         let (operation, step) = match self.step {
-            Step::Delay => (Operation::Sleep(self.begin), Step::Begin),
-            Step::Begin => (Operation::Tell(Notice::Phase("copy")), Step::Forget),
-            Step::Forget => (Operation::DontNeed(file), Step::Open),
-            Step::Open => (Operation::Open { file, advice: Advice::Normal }, Step::Read),
-            Step::Read => {
-                (Operation::Read { offset: 0, bs: self.bs, count: self.calls }, Step::End)
+            CopyReaderStep::Delay => (Operation::Sleep(self.begin), CopyReaderStep::Begin),
+            CopyReaderStep::Begin => {
+                (Operation::Tell(Notice::Phase("copy")), CopyReaderStep::Forget)
             }
-            Step::End => (Operation::Tell(Notice::PhaseEnd), Step::Exit),
-            Step::Exit => (Operation::Exit, Step::Exit),
+            CopyReaderStep::Forget => (Operation::DontNeed(file), CopyReaderStep::Open),
+            CopyReaderStep::Open => {
+                (Operation::Open { file, advice: Advice::Normal }, CopyReaderStep::Read)
+            }
+            CopyReaderStep::Read => {
+                (Operation::Read { offset: 0, bs: self.bs, count: self.calls }, CopyReaderStep::End)
+            }
+            CopyReaderStep::End => (Operation::Tell(Notice::PhaseEnd), CopyReaderStep::Exit),
+            CopyReaderStep::Exit => (Operation::Exit, CopyReaderStep::Exit),
         };
         self.step = step;
         operation

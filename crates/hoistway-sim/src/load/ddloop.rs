@@ -23,11 +23,11 @@ struct DdLoop {
     file: FileId,
     bs: u64,
     calls: u64,
-    step: Step,
+    step: DdStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum DdStep {
     Create,
     Open,
     Write,
@@ -47,24 +47,24 @@ impl DdLoop {
         }
         let calls = size / bs;
         let file = build.host.declare_file(calls * bs)?;
-        Ok(DdLoop { file, bs, calls, step: Step::Create })
+        Ok(DdLoop { file, bs, calls, step: DdStep::Create })
     }
 }
 
 impl Load for DdLoop {
     fn next(&mut self, _now: Instant) -> Operation {
         let (operation, step) = match self.step {
-            Step::Create => (Operation::Create(self.file), Step::Open),
-            Step::Open => {
-                (Operation::Open { file: self.file, advice: Advice::Normal }, Step::Write)
+            DdStep::Create => (Operation::Create(self.file), DdStep::Open),
+            DdStep::Open => {
+                (Operation::Open { file: self.file, advice: Advice::Normal }, DdStep::Write)
             }
-            Step::Write => {
+            DdStep::Write => {
                 let sync = SyncKind::No;
                 let (bs, count) = (self.bs, self.calls);
-                (Operation::Write { offset: 0, bs, count, sync }, Step::Sync)
+                (Operation::Write { offset: 0, bs, count, sync }, DdStep::Sync)
             }
-            Step::Sync => (Operation::Sync, Step::Unlink),
-            Step::Unlink => (Operation::Unlink(self.file), Step::Create),
+            DdStep::Sync => (Operation::Sync, DdStep::Unlink),
+            DdStep::Unlink => (Operation::Unlink(self.file), DdStep::Create),
         };
         self.step = step;
         operation

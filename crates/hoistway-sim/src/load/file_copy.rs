@@ -39,11 +39,11 @@ struct FileCopy {
     blocks: u64,
     times: u64,
     sync: bool,
-    step: Step,
+    step: CopyStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum CopyStep {
     Unlink,
     Forget,
     Meet,
@@ -76,7 +76,7 @@ impl FileCopy {
             blocks: size / bs,
             times: build.params.number("times")?.unwrap_or(10),
             sync: build.params.flag("sync")?.unwrap_or(true),
-            step: Step::Forget,
+            step: CopyStep::Forget,
         })
     }
 }
@@ -85,35 +85,35 @@ impl Load for FileCopy {
     fn next(&mut self, _now: Instant) -> Operation {
         let (source, copy, bs) = (self.source, self.copy, self.bs);
         let (operation, step) = match self.step {
-            Step::Unlink => (Operation::Unlink(copy), Step::Forget),
-            Step::Forget if self.times == 0 => (Operation::Exit, Step::Forget),
-            Step::Forget => (Operation::DontNeed(source), Step::Meet),
-            Step::Meet => (Operation::Barrier(self.start), Step::Begin),
-            Step::Begin => {
+            CopyStep::Unlink => (Operation::Unlink(copy), CopyStep::Forget),
+            CopyStep::Forget if self.times == 0 => (Operation::Exit, CopyStep::Forget),
+            CopyStep::Forget => (Operation::DontNeed(source), CopyStep::Meet),
+            CopyStep::Meet => (Operation::Barrier(self.start), CopyStep::Begin),
+            CopyStep::Begin => {
                 self.times -= 1;
-                (Operation::Tell(Notice::Phase("copy")), Step::Create)
+                (Operation::Tell(Notice::Phase("copy")), CopyStep::Create)
             }
-            Step::Create => (Operation::Create(copy), Step::OpenCopy),
-            Step::OpenCopy => {
-                (Operation::Open { file: copy, advice: Advice::Normal }, Step::TurnToSource)
+            CopyStep::Create => (Operation::Create(copy), CopyStep::OpenCopy),
+            CopyStep::OpenCopy => {
+                (Operation::Open { file: copy, advice: Advice::Normal }, CopyStep::TurnToSource)
             }
-            Step::TurnToSource => (Operation::TurnOver, Step::OpenSource),
-            Step::OpenSource => {
-                (Operation::Open { file: source, advice: Advice::Sequential }, Step::Read(0))
+            CopyStep::TurnToSource => (Operation::TurnOver, CopyStep::OpenSource),
+            CopyStep::OpenSource => {
+                (Operation::Open { file: source, advice: Advice::Sequential }, CopyStep::Read(0))
             }
-            Step::Read(block) => {
-                (Operation::Read { offset: block * bs, bs, count: 1 }, Step::TurnToCopy(block))
+            CopyStep::Read(block) => {
+                (Operation::Read { offset: block * bs, bs, count: 1 }, CopyStep::TurnToCopy(block))
             }
-            Step::TurnToCopy(block) => (Operation::TurnOver, Step::Write(block)),
-            Step::Write(block) => {
+            CopyStep::TurnToCopy(block) => (Operation::TurnOver, CopyStep::Write(block)),
+            CopyStep::Write(block) => {
                 let sync = SyncKind::No;
                 let write = Operation::Write { offset: block * bs, bs, count: 1, sync };
-                let last = if self.sync { Step::Sync } else { Step::End };
-                (write, if block + 1 == self.blocks { last } else { Step::TurnBack(block + 1) })
+                let last = if self.sync { CopyStep::Sync } else { CopyStep::End };
+                (write, if block + 1 == self.blocks { last } else { CopyStep::TurnBack(block + 1) })
             }
-            Step::TurnBack(block) => (Operation::TurnOver, Step::Read(block)),
-            Step::Sync => (Operation::Fsync(copy), Step::End),
-            Step::End => (Operation::Tell(Notice::PhaseEnd), Step::Unlink),
+            CopyStep::TurnBack(block) => (Operation::TurnOver, CopyStep::Read(block)),
+            CopyStep::Sync => (Operation::Fsync(copy), CopyStep::End),
+            CopyStep::End => (Operation::Tell(Notice::PhaseEnd), CopyStep::Unlink),
         };
         self.step = step;
         operation

@@ -77,7 +77,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
             doc: "Packets that came too late.",
         },
     ],
-    build: |build| Ok(Box::new(Stream::new(build)?)),
+    build: |build| Ok(Box::new(FilmStream::new(build)?)),
     ..LoadEntry::USUAL
 };
 
@@ -132,7 +132,7 @@ impl Board {
 }
 
 #[derive(Debug)]
-struct Stream {
+struct FilmStream {
     board: Arc<Mutex<Board>>,
     file: FileId,
     interval: Nanos,
@@ -147,11 +147,11 @@ struct Stream {
     read: u64,
     /// Packets lost of the piece that has been read last.
     lost: u64,
-    step: Step,
+    step: FilmStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum FilmStep {
     Begin,
     Forget,
     Open,
@@ -163,8 +163,8 @@ enum Step {
     Exit,
 }
 
-impl Stream {
-    fn new(build: &mut Build<'_>) -> Result<Stream, JobError> {
+impl FilmStream {
+    fn new(build: &mut Build<'_>) -> Result<FilmStream, JobError> {
         let positive = |build: &Build<'_>, name: &str, usual: u64| match build
             .params
             .bytes(name)?
@@ -183,7 +183,7 @@ impl Stream {
         }
         let board = Board::of(build)?;
         Board::lock(&board).films += 1;
-        Ok(Stream {
+        Ok(FilmStream {
             board,
             file: build.host.add_file(size)?,
             interval: Nanos(build.params.time("interval")?.unwrap_or(15_000_000_000)),
@@ -196,7 +196,7 @@ impl Stream {
             start: build.start,
             read: 0,
             lost: 0,
-            step: Step::Begin,
+            step: FilmStep::Begin,
         })
     }
 
@@ -249,34 +249,34 @@ impl Stream {
 
     /// The result is told, and the films end.
     fn end(&mut self, films: u64) -> Operation {
-        self.step = Step::Exit;
+        self.step = FilmStep::Exit;
         Operation::Tell(Notice::Count { what: "films", n: films })
     }
 }
 
-impl Load for Stream {
+impl Load for FilmStream {
     fn next(&mut self, now: Instant) -> Operation {
         let file = self.file;
         match self.step {
-            Step::Begin => {
+            FilmStep::Begin => {
                 if let Some(films) = self.begin(now) {
                     return self.end(films);
                 }
                 if self.over() {
                     return Operation::Exit;
                 }
-                (self.start, self.step) = (now, Step::Open);
+                (self.start, self.step) = (now, FilmStep::Open);
                 Operation::DontNeed(file)
             }
-            Step::Forget => {
-                self.step = Step::Open;
+            FilmStep::Forget => {
+                self.step = FilmStep::Open;
                 Operation::DontNeed(file)
             }
-            Step::Open => {
-                self.step = Step::Piece;
+            FilmStep::Open => {
+                self.step = FilmStep::Piece;
                 Operation::Open { file, advice: Advice::Normal }
             }
-            Step::Piece => {
+            FilmStep::Piece => {
                 if let Some(films) = self.result(now) {
                     return self.end(films);
                 }
@@ -287,11 +287,11 @@ impl Load for Stream {
                 if now < due {
                     return Operation::Sleep(due);
                 }
-                self.step = Step::Came;
+                self.step = FilmStep::Came;
                 let (offset, bs) = (self.read % self.pieces * self.piece, self.piece);
                 Operation::Read { offset, bs, count: 1 }
             }
-            Step::Came => {
+            FilmStep::Came => {
                 let (sent, lost) = self.fate(now, self.read * self.piece);
                 let mut board = Board::lock(&self.board);
                 board.sent += sent;
@@ -299,15 +299,15 @@ impl Load for Stream {
                 drop(board);
                 self.read += 1;
                 self.lost = lost;
-                self.step = Step::TellLost;
+                self.step = FilmStep::TellLost;
                 Operation::Tell(Notice::Count { what: "packets", n: sent })
             }
-            Step::TellLost => {
+            FilmStep::TellLost => {
                 let anew = self.read.is_multiple_of(self.pieces);
-                self.step = if anew { Step::Forget } else { Step::Piece };
+                self.step = if anew { FilmStep::Forget } else { FilmStep::Piece };
                 Operation::Tell(Notice::Count { what: "packets_lost", n: self.lost })
             }
-            Step::Exit => Operation::Exit,
+            FilmStep::Exit => Operation::Exit,
         }
     }
 }

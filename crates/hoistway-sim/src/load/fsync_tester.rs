@@ -53,11 +53,11 @@ struct FsyncTester {
     samples: u64,
     begin: Instant,
     end: Instant,
-    step: Step,
+    step: FsyncStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum FsyncStep {
     Delay,
     Create,
     Open,
@@ -84,7 +84,7 @@ impl FsyncTester {
             samples: build.params.number("samples")?.unwrap_or(samples),
             begin,
             end: Instant::from_nanos(begin.as_nanos().saturating_add(limit)),
-            step: if delay == 0 { Step::Create } else { Step::Delay },
+            step: if delay == 0 { FsyncStep::Create } else { FsyncStep::Delay },
         })
     }
 }
@@ -92,27 +92,27 @@ impl FsyncTester {
 impl Load for FsyncTester {
     fn next(&mut self, now: Instant) -> Operation {
         match self.step {
-            Step::Delay => {
-                self.step = Step::Create;
+            FsyncStep::Delay => {
+                self.step = FsyncStep::Create;
                 Operation::Sleep(self.begin)
             }
-            Step::Create => {
-                self.step = Step::Open;
+            FsyncStep::Create => {
+                self.step = FsyncStep::Open;
                 Operation::Create(self.file)
             }
-            Step::Open => {
-                self.step = Step::Write;
+            FsyncStep::Open => {
+                self.step = FsyncStep::Write;
                 Operation::Open { file: self.file, advice: Advice::Normal }
             }
-            Step::Write if self.samples == 0 || now >= self.end => Operation::Exit,
-            Step::Write => {
+            FsyncStep::Write if self.samples == 0 || now >= self.end => Operation::Exit,
+            FsyncStep::Write => {
                 self.samples -= 1;
-                self.step = Step::Pause;
+                self.step = FsyncStep::Pause;
                 let sync = SyncKind::FullAlone;
                 Operation::Write { offset: 0, bs: self.bs, count: 1, sync }
             }
-            Step::Pause => {
-                self.step = Step::Write;
+            FsyncStep::Pause => {
+                self.step = FsyncStep::Write;
                 Operation::Sleep(now + self.pause)
             }
         }

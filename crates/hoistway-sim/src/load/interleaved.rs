@@ -42,11 +42,11 @@ struct Interleaved {
     /// Bytes that all of them share.
     size: u64,
     next: u64,
-    step: Step,
+    step: InterleavedStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum InterleavedStep {
     Forget,
     Open,
     Read,
@@ -78,7 +78,15 @@ impl Interleaved {
         }
         let device = build.host.device_file()?;
         let first = number * bs;
-        Ok(Interleaved { device, bs, stride, first, size, next: first, step: Step::Forget })
+        Ok(Interleaved {
+            device,
+            bs,
+            stride,
+            first,
+            size,
+            next: first,
+            step: InterleavedStep::Forget,
+        })
     }
 }
 
@@ -86,19 +94,19 @@ impl Load for Interleaved {
     fn next(&mut self, _now: Instant) -> Operation {
         let file = self.device;
         match self.step {
-            Step::Forget => {
-                self.step = Step::Open;
+            InterleavedStep::Forget => {
+                self.step = InterleavedStep::Open;
                 Operation::DontNeedPart { file, offset: 0, len: self.size }
             }
-            Step::Open => {
-                self.step = Step::Read;
+            InterleavedStep::Open => {
+                self.step = InterleavedStep::Read;
                 Operation::Open { file, advice: Advice::Sequential }
             }
-            Step::Read => {
+            InterleavedStep::Read => {
                 let offset = self.next;
                 self.next += self.stride;
                 if self.next >= self.size {
-                    (self.next, self.step) = (self.first, Step::Forget);
+                    (self.next, self.step) = (self.first, InterleavedStep::Forget);
                 }
                 Operation::Read { offset, bs: self.bs, count: 1 }
             }

@@ -28,7 +28,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
 const PHASE: &str = "bulk-read";
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum IntervalStep {
     Wait,
     Begin,
     Open,
@@ -43,7 +43,7 @@ struct IntervalReader {
     calls: u64,
     interval: Nanos,
     due: Instant,
-    step: Step,
+    step: IntervalStep,
 }
 
 impl IntervalReader {
@@ -72,7 +72,7 @@ impl IntervalReader {
             calls,
             interval: Nanos(interval),
             due: build.start,
-            step: Step::Wait,
+            step: IntervalStep::Wait,
         })
     }
 }
@@ -80,31 +80,31 @@ impl IntervalReader {
 impl Load for IntervalReader {
     fn next(&mut self, now: Instant) -> Operation {
         match self.step {
-            Step::Wait if now < self.due => Operation::Sleep(self.due),
-            Step::Wait => {
+            IntervalStep::Wait if now < self.due => Operation::Sleep(self.due),
+            IntervalStep::Wait => {
                 self.due += self.interval;
                 if self.due <= now {
                     // Readings that were missed are not made up for.
                     let missed = now.since(self.due).0 / self.interval.0;
                     self.due += self.interval * (missed + 1);
                 }
-                self.step = Step::Begin;
+                self.step = IntervalStep::Begin;
                 Operation::DontNeed(self.file)
             }
-            Step::Begin => {
-                self.step = Step::Open;
+            IntervalStep::Begin => {
+                self.step = IntervalStep::Open;
                 Operation::Tell(Notice::Phase(PHASE))
             }
-            Step::Open => {
-                self.step = Step::Read;
+            IntervalStep::Open => {
+                self.step = IntervalStep::Read;
                 Operation::Open { file: self.file, advice: Advice::Normal }
             }
-            Step::Read => {
-                self.step = Step::End;
+            IntervalStep::Read => {
+                self.step = IntervalStep::End;
                 Operation::Read { offset: 0, bs: self.bs, count: self.calls }
             }
-            Step::End => {
-                self.step = Step::Wait;
+            IntervalStep::End => {
+                self.step = IntervalStep::Wait;
                 Operation::Tell(Notice::PhaseEnd)
             }
         }

@@ -82,7 +82,7 @@ const MOST_HEADERS: u64 = 200;
 
 /// What the workers of one make have in common.
 #[derive(Debug)]
-struct Tree {
+struct MakeTree {
     /// Sources and headers.
     sources: FileId,
     /// Object files by source file, with their sizes.
@@ -91,7 +91,7 @@ struct Tree {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum MakeStep {
     Take,
     Open,
     Read,
@@ -104,7 +104,7 @@ enum Step {
 
 #[derive(Debug)]
 struct Make {
-    tree: Arc<Tree>,
+    tree: Arc<MakeTree>,
     seed: u64,
     program: String,
     early: u64,
@@ -116,7 +116,7 @@ struct Make {
     file: usize,
     reads: VecDeque<(u64, u64)>,
     length: Nanos,
-    step: Step,
+    step: MakeStep,
 }
 
 impl Make {
@@ -163,7 +163,7 @@ impl Make {
             file: 0,
             reads: VecDeque::new(),
             length: Nanos::ZERO,
-            step: Step::Take,
+            step: MakeStep::Take,
         })
     }
 
@@ -198,7 +198,7 @@ fn lay_out(
     program: &str,
     files: u64,
     room: u64,
-) -> Result<Tree, JobError> {
+) -> Result<MakeTree, JobError> {
     let sources = host.add_file(room)?;
     let size = |k| object_size(&mut tree::of_file(seed, program, k));
     let sizes: Vec<u64> = (0..files).map(size).collect();
@@ -209,7 +209,7 @@ fn lay_out(
         (file, size)
     };
     let objects = sizes.iter().map(&mut place).collect();
-    Ok(Tree { sources, objects, next: AtomicU64::new(0) })
+    Ok(MakeTree { sources, objects, next: AtomicU64::new(0) })
 }
 
 /// Bytes of an object file, in whole pages.
@@ -221,45 +221,45 @@ impl Load for Make {
     fn next(&mut self, _now: Instant) -> Operation {
         let object = |make: &Make| make.tree.objects[make.file];
         match self.step {
-            Step::Take => {
+            MakeStep::Take => {
                 let k = self.tree.next.fetch_add(1, Ordering::Relaxed);
                 if k >= self.tree.objects.len() as u64 {
                     return Operation::Exit;
                 }
                 self.file = k as usize;
                 self.plan(k);
-                self.step = Step::Open;
+                self.step = MakeStep::Open;
                 Operation::Tell(Notice::RunAs { slot: 0, name: "cc", lasting: false })
             }
-            Step::Open => {
-                self.step = Step::Read;
+            MakeStep::Open => {
+                self.step = MakeStep::Read;
                 Operation::Open { file: self.tree.sources, advice: Advice::Random }
             }
-            Step::Read => match self.reads.pop_front() {
+            MakeStep::Read => match self.reads.pop_front() {
                 Some((offset, bs)) => Operation::Read { offset, bs, count: 1 },
                 None => {
-                    self.step = Step::Create;
+                    self.step = MakeStep::Create;
                     Operation::Compute(self.length)
                 }
             },
-            Step::Create => {
-                self.step = Step::OpenObject;
+            MakeStep::Create => {
+                self.step = MakeStep::OpenObject;
                 Operation::Create(object(self).0)
             }
-            Step::OpenObject => {
-                self.step = Step::Write;
+            MakeStep::OpenObject => {
+                self.step = MakeStep::Write;
                 Operation::Open { file: object(self).0, advice: Advice::Normal }
             }
-            Step::Write => {
-                self.step = Step::End;
+            MakeStep::Write => {
+                self.step = MakeStep::End;
                 Operation::Write { offset: 0, bs: object(self).1, count: 1, sync: SyncKind::No }
             }
-            Step::End => {
-                self.step = Step::Count;
+            MakeStep::End => {
+                self.step = MakeStep::Count;
                 Operation::Tell(Notice::EndProcs)
             }
-            Step::Count => {
-                self.step = Step::Take;
+            MakeStep::Count => {
+                self.step = MakeStep::Take;
                 Operation::Tell(Notice::Count { what: "files_compiled", n: 1 })
             }
         }

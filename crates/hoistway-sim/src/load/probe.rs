@@ -21,12 +21,12 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         BS,
         SIZE,
     ],
-    build: |build| Ok(Box::new(Probe::new(build)?)),
+    build: |build| Ok(Box::new(ProbeLoad::new(build)?)),
     ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]
-struct Probe {
+struct ProbeLoad {
     file: FileId,
     bs: u64,
     blocks: u64,
@@ -38,8 +38,8 @@ struct Probe {
     opened: bool,
 }
 
-impl Probe {
-    fn new(build: &mut Build<'_>) -> Result<Probe, JobError> {
+impl ProbeLoad {
+    fn new(build: &mut Build<'_>) -> Result<ProbeLoad, JobError> {
         let interval = build.params.time("interval")?.unwrap_or(100_000_000);
         if interval == 0 || interval > LONGEST {
             let message = format!("interval = {interval} ns: choose a time above 0, at most 24 h");
@@ -47,7 +47,7 @@ impl Probe {
         }
         let bs = build.block_size(build.host.sector())?;
         let size = build.size(bs)?;
-        Ok(Probe {
+        Ok(ProbeLoad {
             bs,
             blocks: size / bs,
             interval: Nanos(interval),
@@ -63,7 +63,7 @@ impl Probe {
 /// Longest interval: a day in ns.
 const LONGEST: u64 = 24 * 3_600_000_000_000;
 
-impl Load for Probe {
+impl Load for ProbeLoad {
     fn next(&mut self, now: Instant) -> Operation {
         if !self.opened {
             self.opened = true;

@@ -47,11 +47,11 @@ struct Tiotest {
     rng: Rng,
     /// Index into [`PHASES`].
     phase: usize,
-    step: Step,
+    step: TiotestStep,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum TiotestStep {
     Meet,
     Begin,
     Create,
@@ -78,12 +78,12 @@ impl Tiotest {
             rops: build.params.number("rops")?.unwrap_or(1000),
             rng: build.rng(),
             phase: 0,
-            step: Step::Meet,
+            step: TiotestStep::Meet,
         })
     }
 
     /// Phases write or read, and go through the file or about it.
-    fn calls(&mut self, left: u64) -> (Operation, Step) {
+    fn calls(&mut self, left: u64) -> (Operation, TiotestStep) {
         let (writes, random) = (self.phase < 2, self.phase % 2 == 1);
         let (offset, count) = match random {
             true => (self.rng.below(self.blocks) * self.bs, 1),
@@ -95,30 +95,30 @@ impl Tiotest {
             false => Operation::Read { offset, bs, count },
         };
         let left = if random { left - 1 } else { 0 };
-        (operation, if left == 0 { Step::Sync } else { Step::Calls(left) })
+        (operation, if left == 0 { TiotestStep::Sync } else { TiotestStep::Calls(left) })
     }
 }
 
 impl Load for Tiotest {
     fn next(&mut self, _now: Instant) -> Operation {
         let (operation, step) = match self.step {
-            Step::Meet if self.phase == PHASES.len() => (Operation::Exit, Step::Meet),
-            Step::Meet => (Operation::Barrier(self.start), Step::Begin),
-            Step::Begin => {
-                let step = if self.phase == 0 { Step::Create } else { Step::Open };
+            TiotestStep::Meet if self.phase == PHASES.len() => (Operation::Exit, TiotestStep::Meet),
+            TiotestStep::Meet => (Operation::Barrier(self.start), TiotestStep::Begin),
+            TiotestStep::Begin => {
+                let step = if self.phase == 0 { TiotestStep::Create } else { TiotestStep::Open };
                 (Operation::Tell(Notice::Phase(PHASES[self.phase])), step)
             }
-            Step::Create => (Operation::Create(self.file), Step::Open),
-            Step::Open => {
+            TiotestStep::Create => (Operation::Create(self.file), TiotestStep::Open),
+            TiotestStep::Open => {
                 let open = Operation::Open { file: self.file, advice: Advice::Normal };
                 let idle = self.phase % 2 == 1 && self.rops == 0;
-                (open, if idle { Step::Sync } else { Step::Calls(self.rops) })
+                (open, if idle { TiotestStep::Sync } else { TiotestStep::Calls(self.rops) })
             }
-            Step::Calls(left) => self.calls(left),
-            Step::Sync => (Operation::Fsync(self.file), Step::End),
-            Step::End => {
+            TiotestStep::Calls(left) => self.calls(left),
+            TiotestStep::Sync => (Operation::Fsync(self.file), TiotestStep::End),
+            TiotestStep::End => {
                 self.phase += 1;
-                (Operation::Tell(Notice::PhaseEnd), Step::Meet)
+                (Operation::Tell(Notice::PhaseEnd), TiotestStep::Meet)
             }
         };
         self.step = step;

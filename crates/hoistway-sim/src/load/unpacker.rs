@@ -22,7 +22,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
 };
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum UnpackStep {
     Create,
     Open,
     Write,
@@ -36,7 +36,7 @@ struct Unpacker {
     done: u64,
     gap: Nanos,
     begin: Instant,
-    step: Step,
+    step: UnpackStep,
 }
 
 impl Unpacker {
@@ -56,7 +56,7 @@ impl Unpacker {
             rate => Nanos((u128::from(bs) * 1_000_000_000 / u128::from(rate)) as u64),
         };
         let file = build.host.declare_file(calls * bs)?;
-        let (begin, step) = (build.start, Step::Create);
+        let (begin, step) = (build.start, UnpackStep::Create);
         Ok(Unpacker { file, bs, calls, done: 0, gap, begin, step })
     }
 }
@@ -64,16 +64,16 @@ impl Unpacker {
 impl Load for Unpacker {
     fn next(&mut self, now: Instant) -> Operation {
         match self.step {
-            Step::Create => {
-                self.step = Step::Open;
+            UnpackStep::Create => {
+                self.step = UnpackStep::Open;
                 Operation::Create(self.file)
             }
-            Step::Open => {
-                self.step = Step::Write;
+            UnpackStep::Open => {
+                self.step = UnpackStep::Write;
                 Operation::Open { file: self.file, advice: Advice::Normal }
             }
-            Step::Write if self.done == self.calls => Operation::Exit,
-            Step::Write => {
+            UnpackStep::Write if self.done == self.calls => Operation::Exit,
+            UnpackStep::Write => {
                 let due = self.begin + self.gap * self.done;
                 if now < due {
                     return Operation::Sleep(due);

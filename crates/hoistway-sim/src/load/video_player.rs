@@ -99,7 +99,7 @@ struct Frame {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum PlayerStep {
     Open,
     Read,
     Decode,
@@ -126,7 +126,7 @@ struct VideoPlayer {
     at: usize,
     /// Bytes of the film that have been read.
     read: u64,
-    step: Step,
+    step: PlayerStep,
 }
 
 /// Longest film.
@@ -187,7 +187,7 @@ impl VideoPlayer {
             t0: None,
             at: 0,
             read: 0,
-            step: Step::Open,
+            step: PlayerStep::Open,
         })
     }
 
@@ -202,12 +202,12 @@ impl Load for VideoPlayer {
         loop {
             let Some(&frame) = self.frames.get(self.at) else { return Operation::Exit };
             match self.step {
-                Step::Open => {
-                    self.step = Step::Read;
+                PlayerStep::Open => {
+                    self.step = PlayerStep::Read;
                     return Operation::Open { file: self.file, advice: Advice::Normal };
                 }
-                Step::Read => {
-                    self.step = Step::Decode;
+                PlayerStep::Read => {
+                    self.step = PlayerStep::Decode;
                     let (offset, to) = (self.read, frame.end.next_multiple_of(self.chunk));
                     if to > offset {
                         self.read = to;
@@ -215,27 +215,28 @@ impl Load for VideoPlayer {
                         return Operation::Read { offset, bs, count };
                     }
                 }
-                Step::Decode => {
-                    self.step = Step::Ready;
+                PlayerStep::Decode => {
+                    self.step = PlayerStep::Ready;
                     return Operation::Compute(frame.decode);
                 }
-                Step::Ready => {
+                PlayerStep::Ready => {
                     self.t0.get_or_insert(now);
                     let due = self.due(self.at).expect("the clock of the film runs");
                     let dropped = now > due + self.period;
-                    self.step = if dropped { Step::Count { dropped } } else { Step::Show };
+                    self.step =
+                        if dropped { PlayerStep::Count { dropped } } else { PlayerStep::Show };
                     if now < due {
                         return Operation::Sleep(due);
                     }
                 }
-                Step::Show => self.step = Step::Count { dropped: false },
-                Step::Count { dropped } => {
-                    self.step = Step::Next;
+                PlayerStep::Show => self.step = PlayerStep::Count { dropped: false },
+                PlayerStep::Count { dropped } => {
+                    self.step = PlayerStep::Next;
                     let what = if dropped { "frames_dropped" } else { "frames_shown" };
                     return Operation::Tell(Notice::Count { what, n: 1 });
                 }
-                Step::Next => {
-                    self.step = Step::Read;
+                PlayerStep::Next => {
+                    self.step = PlayerStep::Read;
                     self.at += 1;
                     return Operation::Tell(Notice::Count { what: "frames_due", n: 1 });
                 }
@@ -245,11 +246,11 @@ impl Load for VideoPlayer {
 
     fn closing(&self, now: Instant) -> Vec<(&'static str, u64)> {
         // A frame that is counted as shown or dropped is not overdue.
-        let from = self.at + usize::from(self.step == Step::Next);
+        let from = self.at + usize::from(self.step == PlayerStep::Next);
         let overdue = |&k: &usize| self.due(k).is_some_and(|due| due + self.period < now);
         let late = (from..self.frames.len()).take_while(overdue).count() as u64;
         // Its due count follows the count of its fate at the same instant.
-        let counted = u64::from(self.step == Step::Next);
+        let counted = u64::from(self.step == PlayerStep::Next);
         vec![("frames_dropped", late), ("frames_due", late + counted)]
     }
 }
@@ -349,7 +350,7 @@ mod tests {
     fn what_is_overdue_when_measuring_ends_is_dropped() {
         let mut film = player("length = \"10s\"\ndecode = \"1us\"");
         film.t0 = Some(ms(1000));
-        (film.at, film.step) = (10, Step::Decode);
+        (film.at, film.step) = (10, PlayerStep::Decode);
         // Frame 10 is due at 1400, frame 14 at 1560; one period later they are late.
         assert_eq!(film.closing(ms(1430)), [("frames_dropped", 0), ("frames_due", 0)]);
         assert_eq!(film.closing(ms(1601)), [("frames_dropped", 5), ("frames_due", 5)]);

@@ -83,7 +83,7 @@ enum Part {
 
 /// A process of the job.
 #[derive(Debug)]
-struct Actor {
+struct JobProc {
     name: String,
     /// Who it is to the host and the stack when it is not one of the processes it made.
     home: ProcInfo,
@@ -106,7 +106,7 @@ pub struct Machine<G> {
     pub(super) events: EventQueue,
     stack: Stack,
     host: Host,
-    actors: Vec<Actor>,
+    actors: Vec<JobProc>,
     /// Of the journal's thread and of the flushers.
     workers: Vec<ProcId>,
     /// Where the processes begin in the event queue.
@@ -172,7 +172,7 @@ impl<G: Platform> Machine<G> {
             let info = ProcInfo { id, group, prio, cpu: (index % 8) as u32 };
             host.add_proc(info, target.then_some(span.end));
             events.set(first + index, Instant::ZERO + spec.start);
-            actors.push(Actor {
+            actors.push(JobProc {
                 name: spec.name.clone(),
                 home: info,
                 prio: spec.prio,
@@ -559,7 +559,7 @@ impl<G: Platform> Machine<G> {
     /// are none, of all.
     fn was_last(&self, p: usize) -> bool {
         let targets = self.actors.iter().any(|a| a.target);
-        let measured = |a: &Actor| a.target || !targets;
+        let measured = |a: &JobProc| a.target || !targets;
         measured(&self.actors[p]) && self.actors.iter().all(|a| a.exited || !measured(a))
     }
 
@@ -567,7 +567,7 @@ impl<G: Platform> Machine<G> {
     fn told(&mut self, p: usize, notice: Notice) {
         match notice {
             Notice::RunAs { slot, name, lasting } => {
-                let Actor { name: of, home, prio, .. } = &self.actors[p];
+                let JobProc { name: of, home, prio, .. } = &self.actors[p];
                 let id = self.spawned.find(p, slot).unwrap_or_else(|| {
                     let id = self.stack.add_proc(home.group, *prio);
                     self.spawned.add((p, of), slot, name, lasting, id);

@@ -14,7 +14,7 @@ const ONE: u64 = 1000;
 
 /// Phases that come and go: exponential times between them, lengths uniform in 0.5 to 1.5 of the mean.
 #[derive(Clone, Debug)]
-pub(super) struct Phases {
+pub(super) struct RandomPhases {
     rng: Rng,
     of: Recurring,
     /// One is on.
@@ -23,11 +23,11 @@ pub(super) struct Phases {
     pub until: u64,
 }
 
-impl Phases {
-    pub fn new(of: Recurring, seed: u64, name: &str, what: &str) -> Phases {
+impl RandomPhases {
+    pub fn new(of: Recurring, seed: u64, name: &str, what: &str) -> RandomPhases {
         let mut rng = rng::stream(seed, &format!("drive/{name}/faults/{what}"));
         let until = 1 + rng.exponential(of.every) as u64;
-        Phases { rng, of, on: false, until }
+        RandomPhases { rng, of, on: false, until }
     }
 
     /// The next begins where this one ends; each lasts at least 1 ns.
@@ -89,8 +89,8 @@ impl Segment {
 #[derive(Debug)]
 pub(super) struct Clock {
     start: Option<(u64, Slowness)>,
-    pauses: Option<Phases>,
-    slow: Option<(Phases, Slowness)>,
+    pauses: Option<RandomPhases>,
+    slow: Option<(RandomPhases, Slowness)>,
     /// The current segment.
     pub now: Segment,
 }
@@ -99,8 +99,8 @@ impl Clock {
     pub fn new(faults: &Faults, seed: u64, name: &str) -> Clock {
         let mut clock = Clock {
             start: faults.start,
-            pauses: faults.pause.map(|of| Phases::new(of, seed, name, "pause")),
-            slow: faults.slow.map(|(of, f)| (Phases::new(of, seed, name, "slow"), f)),
+            pauses: faults.pause.map(|of| RandomPhases::new(of, seed, name, "pause")),
+            slow: faults.slow.map(|(of, f)| (RandomPhases::new(of, seed, name, "slow"), f)),
             now: Segment { begin: 0, end: 0, inner: 0, factor: Some(ONE) },
         };
         clock.next();

@@ -1,6 +1,6 @@
 //! The wrapper around a drive model. See the head of the module above.
 
-use super::clock::{Clock, Phases};
+use super::clock::{Clock, RandomPhases};
 use super::{Faults, Saved};
 use crate::drive::bucket::Tokens;
 use crate::drive::rate::Coming;
@@ -158,7 +158,7 @@ impl Admission {
             cache: faults.cache.map(tokens),
             last_write: 0,
             readonly: faults.readonly.map(|of| ReadOnly {
-                phases: Phases::new(of, seed, name, "readonly"),
+                phases: RandomPhases::new(of, seed, name, "readonly"),
                 coming: VecDeque::new(),
             }),
         }
@@ -201,7 +201,7 @@ impl Admission {
 /// Read-only phases. They are asked for times ahead, in any order but never before `now`.
 #[derive(Debug)]
 struct ReadOnly {
-    phases: Phases,
+    phases: RandomPhases,
     /// Begin and end of those that are not over.
     coming: VecDeque<(u64, u64)>,
 }

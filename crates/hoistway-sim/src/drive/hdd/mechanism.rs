@@ -23,9 +23,9 @@ pub(super) struct Mechanism {
     geometry: Geometry,
     cfg: Config,
     /// Reads and uncached writes, in no order; ties are decided by number.
-    queue: Vec<Queued>,
+    queue: Vec<QueuedAccess>,
     /// Writes that wait for room in the buffer.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingAccess>,
     /// Dirty extents by start.
     dirty: Extents,
     /// Bytes of `dirty` and of the destaging operation in progress.
@@ -36,7 +36,7 @@ pub(super) struct Mechanism {
     /// hit.
     grown: Vec<(u64, u64)>,
     /// Scratch: the reads that a choice serves from the buffer.
-    hits: Vec<Queued>,
+    hits: Vec<QueuedAccess>,
     head: Head,
     read_ahead: Option<ReadAhead>,
     busy: Option<Busy>,
@@ -71,7 +71,7 @@ struct Config {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Queued {
+struct QueuedAccess {
     access: Access,
     arrival: u64,
     number: u64,
@@ -82,7 +82,7 @@ struct Queued {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingAccess {
     access: Access,
     arrival: u64,
 }
@@ -115,7 +115,7 @@ struct Busy {
 enum Work {
     /// `base`: a read that continued the read-ahead begun there.
     Command {
-        queued: Queued,
+        queued: QueuedAccess,
         base: Option<u64>,
     },
     Destage {
@@ -201,11 +201,11 @@ impl Mechanism {
             self.cut_segments(access.start, access.end, now);
         }
         if access.write && self.cfg.write_cache && !access.fua {
-            self.waiting.push_back(Waiting { access, arrival: now });
+            self.waiting.push_back(WaitingAccess { access, arrival: now });
             self.admit(now, bus);
         } else {
             self.number += 1;
-            self.queue.push(Queued {
+            self.queue.push(QueuedAccess {
                 access,
                 arrival: now,
                 number: self.number,
@@ -242,7 +242,13 @@ impl Mechanism {
         self.choose(now, bus);
     }
 
-    fn command_over(&mut self, busy: &Busy, queued: Queued, base: Option<u64>, bus: &mut Bus) {
+    fn command_over(
+        &mut self,
+        busy: &Busy,
+        queued: QueuedAccess,
+        base: Option<u64>,
+        bus: &mut Bus,
+    ) {
         let Busy { until, begun, media, .. } = *busy;
         let Access { job, write, start, end, .. } = queued.access;
         let tail = if write { 0 } else { bus.dur(false, TAIL_BYTES) };
@@ -287,7 +293,7 @@ impl Mechanism {
     /// of it.
     fn admit(&mut self, now: u64, bus: &mut Bus) {
         let half = self.cfg.buffer / 2 / 512 * 512;
-        while let Some(Waiting { access, arrival }) = self.waiting.front().copied() {
+        while let Some(WaitingAccess { access, arrival }) = self.waiting.front().copied() {
             let piece = (access.end - access.start).min(half);
             if self.dirty_bytes + piece > self.cfg.buffer {
                 break;
@@ -396,7 +402,7 @@ impl Mechanism {
 
     fn best_queued(&self, now: u64, best: &mut Option<(f64, u64, Choice)>) {
         let window = self.continued_window(now);
-        let lies_ahead = |q: &Queued| {
+        let lies_ahead = |q: &QueuedAccess| {
             !q.access.write && q.access.start >= window.0 && q.access.start <= window.1
         };
         // First what costs nothing: its score lets most others be dropped by a bound.

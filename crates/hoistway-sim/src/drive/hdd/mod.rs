@@ -116,7 +116,7 @@ struct Bus {
     full_duplex: bool,
     /// Time at which the link is free, towards the host and towards the drive.
     free: [u64; 2],
-    jobs: Vec<Job>,
+    jobs: Vec<HeldCommand>,
     spare: Vec<u32>,
     /// Ended jobs in order of time, then of their ends' creation.
     ended: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -125,7 +125,7 @@ struct Bus {
 
 /// A command while the drive has it. Up to two parts, one per actuator.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct HeldCommand {
     parts: u32,
     completion: Completion,
 }
@@ -230,7 +230,7 @@ impl Bus {
         let none = Nanos::ZERO;
         let completion =
             Completion { tag, at: Instant::ZERO, waiting: none, media: none, transfer: none };
-        let job = Job { parts: 1, completion };
+        let job = HeldCommand { parts: 1, completion };
         match self.spare.pop() {
             Some(slot) => {
                 self.jobs[slot as usize] = job;

@@ -26,7 +26,7 @@ use super::super::file::{File, Files};
 use super::super::kernel::Kernel;
 use super::super::layout::JOURNAL;
 use super::super::op::Act;
-use super::super::task::{Step, Task};
+use super::super::task::{OpStep, Task};
 use super::super::wait::Wait;
 use super::begin_commit;
 use hoistway::{Flags, GroupId, Instant, Op};
@@ -287,45 +287,45 @@ pub(in super::super) enum TreeCommit {
 
 impl TreeCommit {
     /// What the thread does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         match *self {
             TreeCommit::Rest => match begin_commit(now, k) {
                 Some(step) => step,
                 None => {
                     btrfs(k).freeze();
                     *self = TreeCommit::Data;
-                    Step::Again
+                    OpStep::Again
                 }
             },
             TreeCommit::Data if k.journal.committing().awaits_data() => {
                 k.sleepers.block(now, task.p, Wait::Ordered);
-                Step::Act(Act::Block)
+                OpStep::Act(Act::Block)
             }
             TreeCommit::Data => {
                 let nodes = k.journal.committing().nodes().min(NODES_MAX);
                 k.journal.blocks += nodes * NODE / PAGE;
                 push_nodes(task, k, nodes, GroupId::ROOT);
                 *self = TreeCommit::Nodes;
-                Step::Again
+                OpStep::Again
             }
             TreeCommit::Nodes => {
                 *self = TreeCommit::Super;
-                Step::wait(k.wait_for_own(now, task))
+                OpStep::wait(k.wait_for_own(now, task))
             }
             TreeCommit::Super => {
                 k.journal.blocks += SUPERBLOCKS.len() as u64;
                 push_superblock(task, k, true, GroupId::ROOT);
                 *self = TreeCommit::Sealed;
-                Step::Again
+                OpStep::Again
             }
             TreeCommit::Sealed => {
                 if let Some(act) = k.wait_for_own(now, task) {
-                    return Step::Act(act);
+                    return OpStep::Act(act);
                 }
                 btrfs(k).commit_over();
                 k.journal.commit_over(now, &mut k.sleepers);
                 *self = TreeCommit::Rest;
-                Step::Again
+                OpStep::Again
             }
         }
     }
@@ -354,7 +354,7 @@ impl TreeLog {
         task: &mut Task,
         k: &mut Kernel,
         file: u32,
-    ) -> Option<Step> {
+    ) -> Option<OpStep> {
         match *self {
             TreeLog::Ask => {
                 let extents = core::mem::take(&mut k.files[file].unlogged);
@@ -364,7 +364,7 @@ impl TreeLog {
                     log.late.push(task.p as u32);
                     *self = TreeLog::Late;
                     k.sleepers.block(now, task.p, Wait::Log(0));
-                    return Some(Step::Act(Act::Block));
+                    return Some(OpStep::Act(Act::Block));
                 }
                 log.leader = Some(task.p);
                 *self = TreeLog::Write;
@@ -382,7 +382,7 @@ impl TreeLog {
             }
             TreeLog::Nodes => {
                 *self = TreeLog::Super;
-                return Some(Step::wait(k.wait_for_own(now, task)));
+                return Some(OpStep::wait(k.wait_for_own(now, task)));
             }
             TreeLog::Super => {
                 push_superblock(task, k, false, task.info.group);
@@ -390,13 +390,13 @@ impl TreeLog {
             }
             TreeLog::Sealed => {
                 if let Some(act) = k.wait_for_own(now, task) {
-                    return Some(Step::Act(act));
+                    return Some(OpStep::Act(act));
                 }
                 log_over(now, k);
                 return None;
             }
         }
-        Some(Step::Again)
+        Some(OpStep::Again)
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::cache::PAGE;
 use super::super::config::Fs;
 use super::super::kernel::Kernel;
 use super::super::op::Act;
-use super::super::task::{Step, Task};
+use super::super::task::{OpStep, Task};
 use super::super::wait::Wait;
 use super::begin_commit;
 use hoistway::{Flags, GroupId, Instant, Op};
@@ -36,17 +36,17 @@ pub(in super::super) enum Commit {
 
 impl Commit {
     /// What the thread does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         match *self {
             Commit::Rest => self.rest(now, k),
             Commit::Data(at) => self.data(now, task, k, at),
             Commit::Map => match k.wait_for_own(now, task) {
-                Some(act) => Step::Act(act),
+                Some(act) => OpStep::Act(act),
                 None => self.run(task, k),
             },
             Commit::Run => {
                 *self = Commit::Seal;
-                Step::wait(k.wait_for_own(now, task))
+                OpStep::wait(k.wait_for_own(now, task))
             }
             Commit::Seal => {
                 let order = match (k.config.barriers, k.legacy) {
@@ -59,11 +59,11 @@ impl Commit {
                 k.unplug_last(task);
                 k.submit(task, false);
                 *self = Commit::Sealed;
-                Step::Again
+                OpStep::Again
             }
             Commit::Sealed => {
                 if let Some(act) = k.wait_for_own(now, task) {
-                    return Step::Act(act);
+                    return OpStep::Act(act);
                 }
                 k.journal.commit_over(now, &mut k.sleepers);
                 *self = Commit::Rest;
@@ -73,15 +73,15 @@ impl Commit {
     }
 
     /// Freezes the running transaction, if it is old enough or wanted.
-    fn rest(&mut self, now: Instant, k: &mut Kernel) -> Step {
+    fn rest(&mut self, now: Instant, k: &mut Kernel) -> OpStep {
         begin_commit(now, k).unwrap_or_else(|| {
             *self = Commit::Data(0);
-            Step::Again
+            OpStep::Again
         })
     }
 
     /// Writes interval `at` of the ordered data; behind the last one all of it is awaited.
-    fn data(&mut self, now: Instant, task: &mut Task, k: &mut Kernel, at: usize) -> Step {
+    fn data(&mut self, now: Instant, task: &mut Task, k: &mut Kernel, at: usize) -> OpStep {
         let t = k.journal.committing();
         let n = t.fresh().len();
         *self = Commit::Data(at + 1);
@@ -92,15 +92,15 @@ impl Commit {
                 k.unplug_last(task);
             }
             k.submit(task, true);
-            return Step::Again;
+            return OpStep::Again;
         }
         if let Some(&(file, ..)) = t.fresh().get(at - n) {
-            return Step::wait(k.wait_for_writes(now, task.p, file));
+            return OpStep::wait(k.wait_for_writes(now, task.p, file));
         }
         if t.awaits_data() {
             *self = Commit::Data(at);
             k.sleepers.block(now, task.p, Wait::Ordered);
-            return Step::Act(Act::Block);
+            return OpStep::Act(Act::Block);
         }
         if has_map(k) && k.journal.learns_its_map() {
             let start = k.files.journal() - MAP_BEFORE;
@@ -108,20 +108,20 @@ impl Commit {
             task.own.left = 1;
             k.submit(task, false);
             *self = Commit::Map;
-            return Step::Again;
+            return OpStep::Again;
         }
         self.run(task, k)
     }
 
     /// Submits descriptor and metadata blocks.
-    fn run(&mut self, task: &mut Task, k: &mut Kernel) -> Step {
+    fn run(&mut self, task: &mut Task, k: &mut Kernel) -> OpStep {
         let blocks = k.journal.committing().run_blocks();
         // The timer's own commits are asynchronous in the legacy layer: nobody waits for them.
         let plain = k.legacy && k.journal.by_age();
         push_blocks(task, k, blocks, if plain { Flags::NONE } else { flags(k) });
         *self = Commit::Run;
         k.submit(task, true);
-        Step::Again
+        OpStep::Again
     }
 }
 

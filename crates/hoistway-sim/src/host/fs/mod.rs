@@ -20,7 +20,7 @@ use super::config::{Fs, HostConfig};
 use super::file::Files;
 use super::kernel::Kernel;
 use super::op::Act;
-use super::task::{Step, Task};
+use super::task::{OpStep, Task};
 use btrfs::{Btrfs, TreeCommit};
 use ext::Commit;
 use hoistway::Instant;
@@ -87,7 +87,7 @@ impl FileSystem {
 
 /// Freezes the running transaction, if it is old enough or wanted; otherwise what the thread of the file
 /// system does meanwhile.
-fn begin_commit(now: Instant, k: &mut Kernel) -> Option<Step> {
+fn begin_commit(now: Instant, k: &mut Kernel) -> Option<OpStep> {
     let act = match k.journal.due(now) {
         None => Act::Block,
         Some(due) if now < due => Act::WaitUntil(due),
@@ -97,7 +97,7 @@ fn begin_commit(now: Instant, k: &mut Kernel) -> Option<Step> {
         }
     };
     k.journal.resting = true;
-    Some(Step::Act(act))
+    Some(OpStep::Act(act))
 }
 
 /// The thread of the file system.
@@ -110,7 +110,7 @@ pub(super) enum FsThread {
 
 impl FsThread {
     /// What the thread does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         match self {
             FsThread::Ext(commit) => commit.step(now, task, k),
             FsThread::Btrfs(commit) => commit.step(now, task, k),

@@ -26,7 +26,7 @@ use super::super::file::{File, Files};
 use super::super::kernel::Kernel;
 use super::super::op::Act;
 use super::super::sync::push_flush;
-use super::super::task::{Step, Task};
+use super::super::task::{OpStep, Task};
 use super::super::wait::Wait;
 use super::begin_commit;
 use hoistway::{Flags, GroupId, Instant, Op};
@@ -109,7 +109,7 @@ impl Segments {
 
 /// Somebody waits for a file's blocks to be in the log.
 #[derive(Clone, Copy, Debug)]
-struct Request {
+struct LogRequest {
     file: u32,
     /// It is the n-th ever.
     number: u64,
@@ -128,7 +128,7 @@ struct Piece {
 pub(in super::super) struct Nilfs2 {
     /// Made at the first log write, since files are laid out until then.
     segments: Option<Segments>,
-    requests: VecDeque<Request>,
+    requests: VecDeque<LogRequest>,
     asked: u64,
     /// Who waits for which request.
     waiters: Vec<(u32, u64)>,
@@ -159,7 +159,7 @@ impl Nilfs2 {
             return request.number;
         }
         self.asked += 1;
-        self.requests.push_back(Request { file, number: self.asked });
+        self.requests.push_back(LogRequest { file, number: self.asked });
         self.asked
     }
 }
@@ -199,12 +199,12 @@ pub(in super::super) enum LogWriter {
 
 impl LogWriter {
     /// What the thread does next.
-    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         match *self {
             LogWriter::Rest => self.rest(now, task, k),
             LogWriter::Sent { request, flush } => {
                 if let Some(act) = k.wait_for_own(now, task) {
-                    return Step::Act(act);
+                    return OpStep::Act(act);
                 }
                 for Piece { file, pages, seq } in core::mem::take(&mut nilfs2(k).pieces) {
                     k.write_done(now, file, pages, seq, 0);
@@ -214,23 +214,23 @@ impl LogWriter {
                     push_flush(task);
                     k.submit(task, false);
                 }
-                Step::Again
+                OpStep::Again
             }
             LogWriter::Flushed { request } => {
                 if let Some(act) = k.wait_for_own(now, task) {
-                    return Step::Act(act);
+                    return OpStep::Act(act);
                 }
                 *self = LogWriter::Rest;
                 over(now, k, request);
-                Step::Again
+                OpStep::Again
             }
         }
     }
 
     /// The next request, or all that is dirty when that is due.
-    fn rest(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+    fn rest(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
         let barriers = k.config.barriers;
-        if let Some(Request { file, number }) = nilfs2(k).requests.pop_front() {
+        if let Some(LogRequest { file, number }) = nilfs2(k).requests.pop_front() {
             k.journal.resting = false;
             let changed = k.files[file].changed > k.journal.done();
             *self = LogWriter::Sent { request: number, flush: barriers };
@@ -256,18 +256,18 @@ impl LogWriter {
         (first, end): (u32, u32),
         sync: bool,
         needed: bool,
-    ) -> Step {
+    ) -> OpStep {
         let runs = dirty_runs(k, first, end);
         let data: u64 = runs.iter().map(|(_, a, b)| b - a).sum();
         if data == 0 && !needed {
-            return Step::Again;
+            return OpStep::Again;
         }
         let (before, behind) = around(data);
         let Kernel { fs, files, .. } = k;
         let super::FileSystem::Nilfs2(fs) = fs else { unreachable!("asked on nilfs2 only") };
         let segments = fs.segments.get_or_insert_with(|| Segments::survey(files));
         let Some(log) = segments.append(before + data + behind) else {
-            return Step::Act(Act::Fault(Box::new(full(data))));
+            return OpStep::Act(Act::Fault(Box::new(full(data))));
         };
         fs.logs += 1;
         fs.log_blocks += before + data + behind;
@@ -284,7 +284,7 @@ impl LogWriter {
             k.unplug_last(task);
         }
         k.submit(task, true);
-        Step::Again
+        OpStep::Again
     }
 }
 

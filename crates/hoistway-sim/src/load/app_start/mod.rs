@@ -80,7 +80,7 @@ const LONGEST: u64 = 24 * 3_600_000_000_000;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum AppStep {
     Pause,
     DropCaches,
     Quiet,
@@ -102,7 +102,7 @@ struct AppStart {
     short: Nanos,
     /// Starts to come, the current one included.
     left: u64,
-    step: Step,
+    step: AppStep,
     begun: Instant,
     took: Nanos,
 }
@@ -158,7 +158,7 @@ impl AppStart {
             pause,
             short,
             left,
-            step: Step::Pause,
+            step: AppStep::Pause,
             begun: Instant::ZERO,
             took: Nanos::ZERO,
         })
@@ -168,11 +168,11 @@ impl AppStart {
     fn go_on(&mut self, now: Instant) -> Operation {
         self.took = now - self.begun;
         if self.took >= self.limit {
-            (self.left, self.step) = (0, Step::End);
+            (self.left, self.step) = (0, AppStep::End);
             return Operation::Tell(Notice::GivenUp(self.limit));
         }
         self.player.next(now).unwrap_or_else(|| {
-            (self.left, self.step) = (self.left - 1, Step::End);
+            (self.left, self.step) = (self.left - 1, AppStep::End);
             Operation::Tell(Notice::Mark("done"))
         })
     }
@@ -222,36 +222,36 @@ impl Load for AppStart {
     fn next(&mut self, now: Instant) -> Operation {
         loop {
             match self.step {
-                Step::Pause => {
-                    self.step = Step::DropCaches;
+                AppStep::Pause => {
+                    self.step = AppStep::DropCaches;
                     return Operation::Sleep(now + self.pause);
                 }
-                Step::DropCaches => {
-                    self.step = Step::Quiet;
+                AppStep::DropCaches => {
+                    self.step = AppStep::Quiet;
                     return Operation::DropCaches;
                 }
-                Step::Quiet => {
-                    self.step = Step::Start;
+                AppStep::Quiet => {
+                    self.step = AppStep::Start;
                     return Operation::Sleep(now + QUIET);
                 }
-                Step::Start => {
-                    self.step = Step::Chain;
+                AppStep::Start => {
+                    self.step = AppStep::Chain;
                     self.begun = now;
                     self.player.rewind();
                     return Operation::Tell(Notice::Mark("start"));
                 }
-                Step::Chain => return self.go_on(now),
-                Step::End => {
-                    self.step = Step::Rest;
+                AppStep::Chain => return self.go_on(now),
+                AppStep::End => {
+                    self.step = AppStep::Rest;
                     return Operation::Tell(Notice::EndProcs);
                 }
-                Step::Rest => {
-                    self.step = if self.left == 0 { Step::Leave } else { Step::Pause };
+                AppStep::Rest => {
+                    self.step = if self.left == 0 { AppStep::Leave } else { AppStep::Pause };
                     if self.took < self.short {
                         return Operation::Sleep(now + self.short);
                     }
                 }
-                Step::Leave => return Operation::Exit,
+                AppStep::Leave => return Operation::Exit,
             }
         }
     }

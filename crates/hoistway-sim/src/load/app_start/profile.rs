@@ -20,7 +20,7 @@ const fn server(name: &'static str, share: u64) -> Actor {
 }
 
 /// Sizes of data reads: KiB from, KiB to (uniform over the multiples of 4 between), share in percent.
-pub type Sizes = &'static [(u64, u64, u64)];
+pub type SizeShares = &'static [(u64, u64, u64)];
 
 /// The statistics a start-up is generated from.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Profile {
     /// Metadata reads that pull a burst of read-ahead.
     pub bursts: usize,
     /// Sizes of the data reads.
-    pub sizes: Sizes,
+    pub sizes: SizeShares,
     /// Percent of the data and metadata reads that go on where the last one of their process ended.
     pub follow_percent: u64,
     /// Regions of 128 MiB that hold everything.
@@ -47,7 +47,7 @@ pub struct Profile {
     pub cpu: f64,
 }
 
-const LARGE: Sizes = &[(4, 4, 11), (8, 16, 11), (20, 64, 9), (68, 124, 22), (128, 128, 47)];
+const LARGE: SizeShares = &[(4, 4, 11), (8, 16, 11), (20, 64, 9), (68, 124, 22), (128, 128, 47)];
 
 impl Profile {
     /// The same application with so many times its reads, rounded; it keeps its processes and their hand-overs.

@@ -46,7 +46,7 @@ const PROGRAM: &str = "git-grep";
 
 /// What the threads have in common.
 #[derive(Debug)]
-struct Tree {
+struct GrepTree {
     file: FileId,
     /// Place and size of each, in the order of the directories.
     places: Vec<(u64, u64)>,
@@ -54,7 +54,7 @@ struct Tree {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum GrepStep {
     Start,
     Open,
     Read,
@@ -65,13 +65,13 @@ enum Step {
 
 #[derive(Debug)]
 struct Grep {
-    tree: Arc<Tree>,
+    tree: Arc<GrepTree>,
     barrier: BarrierId,
     /// It sets the marks.
     first: bool,
     begun: Instant,
     limit: Nanos,
-    step: Step,
+    step: GrepStep,
 }
 
 impl Grep {
@@ -92,10 +92,10 @@ impl Grep {
             let mut rng = stream(build.seed, PROGRAM);
             let (places, bytes) = tree::in_runs(files, together, FILE, &mut rng);
             let bytes = bytes.next_multiple_of(PAGE);
-            Ok(Tree { file: host.add_file(bytes)?, places, next: AtomicU64::new(0) })
+            Ok(GrepTree { file: host.add_file(bytes)?, places, next: AtomicU64::new(0) })
         })?;
         let barrier = build.host.barrier(PROGRAM);
-        Ok(Grep { tree, barrier, first, begun: Instant::ZERO, limit, step: Step::Start })
+        Ok(Grep { tree, barrier, first, begun: Instant::ZERO, limit, step: GrepStep::Start })
     }
 
     fn is_done(&self) -> bool {
@@ -107,31 +107,31 @@ impl Load for Grep {
     fn next(&mut self, now: Instant) -> Operation {
         loop {
             match self.step {
-                Step::Start => {
-                    self.step = Step::Open;
+                GrepStep::Start => {
+                    self.step = GrepStep::Open;
                     self.begun = now;
                     if self.first {
                         return Operation::Tell(Notice::Mark("start"));
                     }
                 }
-                Step::Open => {
-                    self.step = Step::Read;
+                GrepStep::Open => {
+                    self.step = GrepStep::Read;
                     return Operation::Open { file: self.tree.file, advice: Advice::Random };
                 }
-                Step::Read if now - self.begun >= self.limit || self.is_done() => {
-                    self.step = Step::Meet
+                GrepStep::Read if now - self.begun >= self.limit || self.is_done() => {
+                    self.step = GrepStep::Meet
                 }
-                Step::Read => {
+                GrepStep::Read => {
                     let k = self.tree.next.fetch_add(1, Ordering::Relaxed);
                     let Some(&(offset, bs)) = self.tree.places.get(k as usize) else { continue };
                     return Operation::Read { offset, bs, count: 1 };
                 }
-                Step::Meet => {
-                    self.step = Step::Tell;
+                GrepStep::Meet => {
+                    self.step = GrepStep::Tell;
                     return Operation::Barrier(self.barrier);
                 }
-                Step::Tell => {
-                    self.step = Step::Leave;
+                GrepStep::Tell => {
+                    self.step = GrepStep::Leave;
                     if self.first {
                         let notice = match self.is_done() {
                             true => Notice::Mark("done"),
@@ -140,7 +140,7 @@ impl Load for Grep {
                         return Operation::Tell(notice);
                     }
                 }
-                Step::Leave => return Operation::Exit,
+                GrepStep::Leave => return Operation::Exit,
             }
         }
     }

@@ -87,7 +87,7 @@ const FILE: (u64, u64) = (4 << 10, 32 << 10);
 const OBJECT: (u64, u64) = (4 << 10, 16 << 10);
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum ReplaceStep {
     Begin,
     Metadata,
     OpenPack,
@@ -116,7 +116,7 @@ struct Replace {
     at: usize,
     /// Reads from the pack that this file still needs.
     left: u64,
-    step: Step,
+    step: ReplaceStep,
 }
 
 impl Replace {
@@ -162,7 +162,7 @@ impl Replace {
             rng,
             at: 0,
             left: 0,
-            step: Step::Begin,
+            step: ReplaceStep::Begin,
         })
     }
 }
@@ -176,13 +176,13 @@ impl Load for Replace {
         loop {
             let Some(&(file, size)) = self.files.get(self.at) else { return Operation::Exit };
             match self.step {
-                Step::Begin => {
-                    self.step = Step::Metadata;
+                ReplaceStep::Begin => {
+                    self.step = ReplaceStep::Metadata;
                     let n = self.files.len() as u64;
                     return Operation::Tell(Notice::Count { what: "files_to_replace", n });
                 }
-                Step::Metadata => {
-                    self.step = Step::OpenPack;
+                ReplaceStep::Metadata => {
+                    self.step = ReplaceStep::OpenPack;
                     // Two draws, whatever comes of the first.
                     let (cached, page) =
                         (self.rng.below(100) < self.cached, self.rng.below(self.room.1 / PAGE));
@@ -198,41 +198,41 @@ impl Load for Replace {
                         });
                     }
                 }
-                Step::OpenPack => {
-                    self.step = Step::Pack;
+                ReplaceStep::OpenPack => {
+                    self.step = ReplaceStep::Pack;
                     let whole = self.reads as u64;
                     self.left = whole + u64::from(self.rng.unit() < self.reads - whole as f64);
                     return Operation::Open { file: self.pack, advice: Advice::Random };
                 }
-                Step::Pack if self.left > 0 => {
+                ReplaceStep::Pack if self.left > 0 => {
                     self.left -= 1;
                     let bs = tree::file_size(&mut self.rng, OBJECT.0, OBJECT.1);
                     let offset = self.rng.below(self.pack_pages - bs / PAGE + 1) * PAGE;
                     return Operation::Read { offset, bs, count: 1 };
                 }
-                Step::Pack => self.step = Step::Compute,
-                Step::Compute => {
-                    self.step = Step::Unlink;
+                ReplaceStep::Pack => self.step = ReplaceStep::Compute,
+                ReplaceStep::Compute => {
+                    self.step = ReplaceStep::Unlink;
                     return Operation::Compute(self.compute);
                 }
-                Step::Unlink => {
-                    self.step = Step::Create;
+                ReplaceStep::Unlink => {
+                    self.step = ReplaceStep::Create;
                     return Operation::Unlink(file);
                 }
-                Step::Create => {
-                    self.step = Step::Open;
+                ReplaceStep::Create => {
+                    self.step = ReplaceStep::Open;
                     return Operation::Create(file);
                 }
-                Step::Open => {
-                    self.step = Step::Write;
+                ReplaceStep::Open => {
+                    self.step = ReplaceStep::Write;
                     return Operation::Open { file, advice: Advice::Normal };
                 }
-                Step::Write => {
-                    self.step = Step::Count;
+                ReplaceStep::Write => {
+                    self.step = ReplaceStep::Count;
                     return Operation::Write { offset: 0, bs: size, count: 1, sync: SyncKind::No };
                 }
-                Step::Count => {
-                    self.step = Step::Metadata;
+                ReplaceStep::Count => {
+                    self.step = ReplaceStep::Metadata;
                     self.at += 1;
                     return Operation::Tell(Notice::Count { what: "files_replaced", n: 1 });
                 }

@@ -1,14 +1,14 @@
 //! A job from its parameters.
 
 use super::super::Build;
-use super::pace::{Pace, Think};
-use super::places::{Once, Places, Plan};
+use super::pace::{CallRate, ThinkTime};
+use super::places::{JobPlaces, Once, PlacePlan};
 use super::popularity::Popularity;
 use super::region::{Amount, Regions, Shape, unit};
 use super::sizes::Sizes;
 use super::stop::Stop;
-use super::turns::Turns;
-use super::{Advice, At, Done, Extent, Job, Room, Syncs};
+use super::turns::FileTurns;
+use super::{Advice, Done, JobAmount, JobLoad, JobStage, Room, Syncs};
 use crate::host::BarrierId;
 use crate::rng::{Rng, stream};
 use hoistway::Nanos;
@@ -22,8 +22,8 @@ const KINDS: &[&str] = &["read", "write", "randread", "randwrite", "rw", "randrw
 /// been visited less often than once in a thousand calls until a million are made.
 const MAP: u64 = 1 << 30;
 
-impl Job {
-    pub fn new(build: &mut Build<'_>) -> Result<Job, JobError> {
+impl JobLoad {
+    pub fn new(build: &mut Build<'_>) -> Result<JobLoad, JobError> {
         let p = &build.params;
         let kind = KINDS[p.choice("rw", KINDS)?.unwrap_or(0)];
         let mix = match kind {
@@ -56,7 +56,7 @@ impl Job {
         };
         let number = |name: &str| Ok::<u64, JobError>(p.number(name)?.unwrap_or(0));
         let (full, data) = (number("fsync")?, number("fdatasync")?);
-        Ok(Job {
+        Ok(JobLoad {
             opened: vec![false; regions.all.len()],
             current: None,
             creates: regions.creates,
@@ -64,7 +64,7 @@ impl Job {
             advice,
             mix,
             largest: shape.largest,
-            places: Places::new(plan, &regions.all, turns, rng_places),
+            places: JobPlaces::new(plan, &regions.all, turns, rng_places),
             regions: regions.all,
             direct,
             room,
@@ -88,7 +88,7 @@ impl Job {
             ends_at,
             stop,
             next: VecDeque::new(),
-            at: At::Barriers(0),
+            at: JobStage::Barriers(0),
             first: rng_calls.clone(),
             rng: rng_calls,
         })
@@ -169,7 +169,7 @@ fn plan(
     shape: Shape,
     random: bool,
     size: u64,
-) -> Result<Plan, JobError> {
+) -> Result<PlacePlan, JobError> {
     let p = &build.params;
     let reads = p.bytes("align")?;
     let given = sides([reads, p.bytes("align_write")?.or(reads)], shape.mix);
@@ -195,7 +195,7 @@ fn plan(
         false if blocks <= MAP => Once::Mapped(blocks),
         false => Once::No,
     };
-    Ok(Plan {
+    Ok(PlacePlan {
         sizes: sizes.clone(),
         align,
         random,
@@ -231,11 +231,11 @@ fn hole(build: &Build<'_>) -> Result<i64, JobError> {
     }
 }
 
-fn turns(build: &Build<'_>, files: usize) -> Result<Turns, JobError> {
+fn turns(build: &Build<'_>, files: usize) -> Result<FileTurns, JobError> {
     let p = &build.params;
     let open = p.number("open_files")?.map_or(files, |n| usize::try_from(n).unwrap_or(files));
     let each = p.number("turn_calls")?.unwrap_or(1).max(1);
-    let turns = Turns::new(files).open(open).each(each);
+    let turns = FileTurns::new(files).open(open).each(each);
     Ok(match p.choice("turns", &["roundrobin", "random", "sequential"])? {
         Some(1) => turns.at_random(),
         Some(2) => turns.open(1),
@@ -244,7 +244,7 @@ fn turns(build: &Build<'_>, files: usize) -> Result<Turns, JobError> {
 }
 
 /// `whole`: bytes of all regions.
-fn extent(build: &Build<'_>, whole: u64) -> Result<Extent, JobError> {
+fn extent(build: &Build<'_>, whole: u64) -> Result<JobAmount, JobError> {
     let p = &build.params;
     let given = Amount::of(p, "io_size")?.and_then(|amount| amount.take(Some(whole), 1));
     let calls = p.number("calls")?.unwrap_or(u64::MAX);
@@ -261,10 +261,10 @@ fn extent(build: &Build<'_>, whole: u64) -> Result<Extent, JobError> {
     }
     let bytes = given.unwrap_or(whole);
     let loops = p.number("loops")?.unwrap_or(1).max(1);
-    Ok(Extent { bytes, given: given.is_some(), calls, loops, run, endless })
+    Ok(JobAmount { bytes, given: given.is_some(), calls, loops, run, endless })
 }
 
-fn think(build: &Build<'_>) -> Result<Option<Think>, JobError> {
+fn think(build: &Build<'_>) -> Result<Option<ThinkTime>, JobError> {
     let p = &build.params;
     let time = |name| p.time(name).map(|t| t.map(Nanos));
     let every = time("think_every")?.filter(|&t| t > Nanos::ZERO);
@@ -273,7 +273,7 @@ fn think(build: &Build<'_>) -> Result<Option<Think>, JobError> {
     let first = p.number("think_first")?.unwrap_or(blocks).max(1);
     let pause = time("think")?.unwrap_or_default();
     let spin = time("think_spin")?.unwrap_or_default();
-    Ok((pause > Nanos::ZERO).then(|| Think::new(pause, spin, blocks, first, every)))
+    Ok((pause > Nanos::ZERO).then(|| ThinkTime::new(pause, spin, blocks, first, every)))
 }
 
 /// The queue, and how many calls go together.
@@ -292,17 +292,17 @@ fn room(build: &Build<'_>, direct: bool) -> Result<(Room, u32), JobError> {
 }
 
 /// A number of calls per second is one of bytes where sizes differ: fio counts in the smallest size.
-fn paces(build: &Build<'_>, sizes: &[Sizes; 2]) -> Result<[Option<Pace>; 2], JobError> {
+fn paces(build: &Build<'_>, sizes: &[Sizes; 2]) -> Result<[Option<CallRate>; 2], JobError> {
     let p = &build.params;
     let poisson = p.flag("poisson")?.unwrap_or(false);
-    let of = |bytes: &str, calls: &str, sizes: &Sizes| -> Result<Option<Pace>, JobError> {
+    let of = |bytes: &str, calls: &str, sizes: &Sizes| -> Result<Option<CallRate>, JobError> {
         let (bytes, calls) = (p.bytes(bytes)?.unwrap_or(0), p.number(calls)?.unwrap_or(0));
         Ok(match (calls, sizes) {
-            (0, _) | (_, Sizes::One(_)) => Pace::new(bytes, calls, poisson),
+            (0, _) | (_, Sizes::One(_)) => CallRate::new(bytes, calls, poisson),
             _ => {
                 let of_calls = calls.saturating_mul(sizes.smallest());
                 let least = if bytes == 0 { of_calls } else { bytes.min(of_calls) };
-                Pace::new(least, 0, poisson)
+                CallRate::new(least, 0, poisson)
             }
         })
     };

@@ -37,8 +37,8 @@ use super::{BS, Better, CountDoc, DIRECT, Load, LoadEntry, SIZE};
 use crate::host::{Advice, BarrierId, Notice, Operation, Room, SyncKind};
 use crate::rng::Rng;
 use hoistway::{Instant, Nanos};
-use pace::{Pace, Think};
-use places::{Call, Places};
+use pace::{CallRate, ThinkTime};
+use places::{JobPlaces, PlacedCall};
 use region::Region;
 use sizes::Sizes;
 use std::collections::VecDeque;
@@ -191,7 +191,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         param("stops", "none", "Whom it stops when it is over: names, separated by blanks."),
         param("stopped_by", "none", "Names under which others stop it."),
     ],
-    build: |build| Ok(Box::new(Job::new(build)?)),
+    build: |build| Ok(Box::new(JobLoad::new(build)?)),
 };
 
 /// Longest run of calls of a job that has a time limit.
@@ -202,7 +202,7 @@ const COUNTED: Operation = Operation::Tell(Notice::Count { what: "syncs", n: 1 }
 
 /// Where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum JobStage {
     Barriers(usize),
     Delay,
     Begin,
@@ -247,7 +247,7 @@ impl Syncs {
 
 /// How much a job does.
 #[derive(Clone, Copy, Debug)]
-struct Extent {
+struct JobAmount {
     /// Bytes, and whether they were given; calls; each times `loops`.
     bytes: u64,
     given: bool,
@@ -268,7 +268,7 @@ struct Done {
     before: u64,
 }
 
-impl Extent {
+impl JobAmount {
     /// All of it is issued.
     fn reached(&self, done: &Done) -> bool {
         !self.endless
@@ -292,7 +292,7 @@ impl Extent {
 }
 
 #[derive(Debug)]
-struct Job {
+struct JobLoad {
     regions: Vec<Region>,
     /// Files that are created; of each, whether this pass has opened it; the one in use.
     creates: bool,
@@ -304,23 +304,23 @@ struct Job {
     mix: u64,
     sizes: [Sizes; 2],
     largest: u64,
-    places: Places,
+    places: JobPlaces,
     direct: bool,
     room: Room,
     batch: u32,
     batched: u32,
     queued: bool,
-    pace: [Option<Pace>; 2],
+    pace: [Option<CallRate>; 2],
     catch_up: bool,
     /// The direction that waits for its pace.
     held: Option<bool>,
-    think: Option<Think>,
+    think: Option<ThinkTime>,
     /// The pause that is due: its two parts.
     pausing: Option<(Nanos, Nanos)>,
     syncs: Syncs,
     sync: bool,
     end_fsync: bool,
-    extent: Extent,
+    extent: JobAmount,
     done: Done,
     deadline: Option<Instant>,
     delay: Nanos,
@@ -329,13 +329,13 @@ struct Job {
     stop: Stop,
     /// What is to be done before anything is decided anew.
     next: VecDeque<Operation>,
-    at: At,
+    at: JobStage,
     /// For directions and sizes, and as it was at the beginning of a pass.
     rng: Rng,
     first: Rng,
 }
 
-impl Job {
+impl JobLoad {
     /// What its queue has under way is collected before it does something else.
     fn settle(&mut self) -> Option<Operation> {
         self.batched = 0;
@@ -391,7 +391,7 @@ impl Job {
 
     /// The direction that is due: the one that was drawn, or else the other of a mix. Or which one is next, and when.
     fn paced(&self, write: bool, now: Instant) -> Result<bool, (bool, Instant)> {
-        let due = |write: bool| self.pace[usize::from(write)].as_ref().map_or(now, Pace::due);
+        let due = |write: bool| self.pace[usize::from(write)].as_ref().map_or(now, CallRate::due);
         match (due(write), due(!write)) {
             (own, _) if own <= now => Ok(write),
             (own, _) if !self.is_mixed() => Err((write, own)),
@@ -446,9 +446,9 @@ impl Job {
     }
 
     /// One call, or a run of them.
-    fn make(&mut self, write: bool, call: Call) -> Operation {
+    fn make(&mut self, write: bool, call: PlacedCall) -> Operation {
         let side = usize::from(write);
-        let Call { offset, len, .. } = call;
+        let PlacedCall { offset, len, .. } = call;
         let single = self.direct
             || self.pace[side].is_some()
             || self.think.is_some()
@@ -500,54 +500,54 @@ impl Job {
         if self.extent.endless {
             return u64::MAX;
         }
-        let Extent { bytes, calls, loops, .. } = self.extent;
+        let JobAmount { bytes, calls, loops, .. } = self.extent;
         let of_bytes = (bytes.saturating_mul(loops) - self.done.bytes).div_ceil(len);
         of_bytes.min(calls.saturating_mul(loops) - self.done.calls)
     }
 
     /// A pass is over: another one, or the end.
-    fn pass_over(&mut self, now: Instant) -> At {
+    fn pass_over(&mut self, now: Instant) -> JobStage {
         self.done.passes += 1;
         let in_time = self.deadline.is_none_or(|end| now < end) && !self.stop.is_stopped();
         match in_time && self.extent.goes_on(&self.done, self.largest) {
-            true => At::Pass,
-            false => At::Over,
+            true => JobStage::Pass,
+            false => JobStage::Over,
         }
     }
 }
 
-impl Load for Job {
+impl Load for JobLoad {
     fn next(&mut self, now: Instant) -> Operation {
         loop {
             match self.at {
-                At::Barriers(i) => match self.waits_for.get(i) {
+                JobStage::Barriers(i) => match self.waits_for.get(i) {
                     Some(&barrier) => {
-                        self.at = At::Barriers(i + 1);
+                        self.at = JobStage::Barriers(i + 1);
                         return Operation::Barrier(barrier);
                     }
-                    None => self.at = At::Delay,
+                    None => self.at = JobStage::Delay,
                 },
-                At::Delay => {
-                    self.at = At::Begin;
+                JobStage::Delay => {
+                    self.at = JobStage::Begin;
                     if self.delay > Nanos::ZERO {
                         return Operation::Sleep(now + self.delay);
                     }
                 }
-                At::Begin => {
+                JobStage::Begin => {
                     self.deadline = self.extent.run.map(|run| now + run);
                     self.pace.iter_mut().flatten().for_each(|pace| pace.start(now));
                     self.think.iter_mut().for_each(|think| think.start(now));
-                    self.at = At::Create(0);
+                    self.at = JobStage::Create(0);
                 }
-                At::Create(i) => match self.regions.get(i).filter(|_| self.creates) {
+                JobStage::Create(i) => match self.regions.get(i).filter(|_| self.creates) {
                     Some(region) => {
-                        self.at = At::Create(i + 1);
+                        self.at = JobStage::Create(i + 1);
                         return Operation::Create(region.file);
                     }
-                    None => self.at = At::Pass,
+                    None => self.at = JobStage::Pass,
                 },
-                At::Pass => {
-                    self.at = At::Calls;
+                JobStage::Pass => {
+                    self.at = JobStage::Calls;
                     self.done.before = self.done.calls;
                     self.held = None;
                     if self.done.passes > 0 {
@@ -558,40 +558,40 @@ impl Load for Job {
                     }
                     self.opened.fill(false);
                 }
-                At::Calls => match self.call(now) {
+                JobStage::Calls => match self.call(now) {
                     Some(operation) => return operation,
-                    None => self.at = At::Settled,
+                    None => self.at = JobStage::Settled,
                 },
-                At::Settled => match self.settle() {
+                JobStage::Settled => match self.settle() {
                     Some(collect) => return collect,
-                    None => self.at = At::EndSync(0),
+                    None => self.at = JobStage::EndSync(0),
                 },
-                At::EndSync(i) => {
+                JobStage::EndSync(i) => {
                     if let Some(counted) = self.next.pop_front() {
                         return counted;
                     }
                     let syncs = self.end_fsync && self.mix < 100 && !self.syncs.last;
                     match self.regions.get(i).filter(|_| syncs) {
                         Some(region) => {
-                            self.at = At::EndSync(i + 1);
+                            self.at = JobStage::EndSync(i + 1);
                             self.next.push_back(COUNTED);
                             return Operation::Fsync(region.file);
                         }
                         None => self.at = self.pass_over(now),
                     }
                 }
-                At::Over => {
+                JobStage::Over => {
                     self.stop.stop_others();
-                    self.at = At::Ends(0);
+                    self.at = JobStage::Ends(0);
                 }
-                At::Ends(i) => match self.ends_at.get(i) {
+                JobStage::Ends(i) => match self.ends_at.get(i) {
                     Some(&barrier) => {
-                        self.at = At::Ends(i + 1);
+                        self.at = JobStage::Ends(i + 1);
                         return Operation::Barrier(barrier);
                     }
-                    None => self.at = At::Exit,
+                    None => self.at = JobStage::Exit,
                 },
-                At::Exit => return Operation::Exit,
+                JobStage::Exit => return Operation::Exit,
             }
         }
     }

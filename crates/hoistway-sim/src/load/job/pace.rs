@@ -5,7 +5,7 @@ use hoistway::{Instant, Nanos};
 
 /// A rate of one direction: bytes or calls per second.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct CallRate {
     bytes: u64,
     calls: u64,
     /// Gaps between calls are exponential, as of independent arrivals, and not even.
@@ -13,10 +13,10 @@ pub(super) struct Pace {
     due: Instant,
 }
 
-impl Pace {
+impl CallRate {
     /// `None` without a limit.
-    pub fn new(bytes: u64, calls: u64, poisson: bool) -> Option<Pace> {
-        (bytes > 0 || calls > 0).then_some(Pace { bytes, calls, poisson, due: Instant::ZERO })
+    pub fn new(bytes: u64, calls: u64, poisson: bool) -> Option<CallRate> {
+        (bytes > 0 || calls > 0).then_some(CallRate { bytes, calls, poisson, due: Instant::ZERO })
     }
 
     /// The process begins.
@@ -47,7 +47,7 @@ impl Pace {
 
 /// Pauses after every so many calls, or so much time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Think {
+pub(super) struct ThinkTime {
     time: Nanos,
     /// The first part of it, in which the process computes.
     spin: Nanos,
@@ -58,11 +58,17 @@ pub(super) struct Think {
     since: Instant,
 }
 
-impl Think {
+impl ThinkTime {
     /// `first`: calls before the first pause.
-    pub fn new(time: Nanos, spin: Nanos, blocks: u64, first: u64, every: Option<Nanos>) -> Think {
+    pub fn new(
+        time: Nanos,
+        spin: Nanos,
+        blocks: u64,
+        first: u64,
+        every: Option<Nanos>,
+    ) -> ThinkTime {
         let since = Instant::ZERO;
-        Think { time, spin: spin.min(time), blocks, every, left: first, since }
+        ThinkTime { time, spin: spin.min(time), blocks, every, left: first, since }
     }
 
     /// The process begins.
@@ -95,21 +101,21 @@ mod tests {
     #[test]
     fn the_slower_limit_rules_and_poisson_keeps_the_mean() {
         let mut rng = stream(1, "pace");
-        let mut even = Pace::new(4096, 10, false).unwrap();
+        let mut even = CallRate::new(4096, 10, false).unwrap();
         even.start(Instant::ZERO);
         even.spent(4096, &mut rng);
         assert_eq!(even.due(), Instant::ZERO + Nanos::secs(1));
-        let mut poisson = Pace::new(0, 1000, true).unwrap();
+        let mut poisson = CallRate::new(0, 1000, true).unwrap();
         (0..100_000).for_each(|_| poisson.spent(1, &mut rng));
         // Standard deviation of the sum: sqrt(100000) ms = 0.3 s.
         assert!((98.5..101.5).contains(&(poisson.due().as_nanos() as f64 / 1e9)));
-        assert!(Pace::new(0, 0, false).is_none());
+        assert!(CallRate::new(0, 0, false).is_none());
     }
 
     #[test]
     fn pauses_come_after_calls_or_time_whichever_is_first() {
         let at = |ms| Instant::ZERO + Nanos::ms(ms);
-        let mut think = Think::new(Nanos::ms(50), Nanos::ms(10), 4, 8, None);
+        let mut think = ThinkTime::new(Nanos::ms(50), Nanos::ms(10), 4, 8, None);
         let parts = Some((Nanos::ms(10), Nanos::ms(40)));
         think.made(7);
         assert_eq!(think.due(at(1)), None);
@@ -118,7 +124,7 @@ mod tests {
         think.made(4);
         assert_eq!(think.due(at(60)), parts);
         let every = Some(Nanos::ms(100));
-        let mut timed = Think::new(Nanos::ms(50), Nanos::ZERO, u64::MAX, u64::MAX, every);
+        let mut timed = ThinkTime::new(Nanos::ms(50), Nanos::ZERO, u64::MAX, u64::MAX, every);
         timed.start(at(0));
         timed.made(1000);
         let whole = Some((Nanos::ZERO, Nanos::ms(50)));

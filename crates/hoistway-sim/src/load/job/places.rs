@@ -20,13 +20,13 @@ use super::super::order::{Order, Shuffle};
 use super::popularity::Popularity;
 use super::region::Region;
 use super::sizes::Sizes;
-use super::turns::Turns;
+use super::turns::FileTurns;
 use super::visited::Visited;
 use crate::rng::Rng;
 
 /// What places follow from. Of pairs the first is for reads.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct PlacePlan {
     pub sizes: [Sizes; 2],
     /// Random places are multiples of it.
     pub align: [u64; 2],
@@ -57,7 +57,7 @@ pub(super) enum Once {
 
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct PlacedCall {
     /// Number of the file.
     pub file: usize,
     pub offset: u64,
@@ -66,7 +66,7 @@ pub(super) struct Call {
 
 /// A file of the job, and how far the job is in it.
 #[derive(Debug)]
-struct Spot {
+struct PlacedFile {
     base: u64,
     size: u64,
     /// Bytes of the device behind the region.
@@ -80,9 +80,9 @@ struct Spot {
     spread: Option<Shuffle>,
 }
 
-impl Spot {
+impl PlacedFile {
     /// Its map, if it has one, made when it is first needed: jobs that are not begun need none.
-    fn map(&mut self, plan: &Plan) -> Option<&mut Visited> {
+    fn map(&mut self, plan: &PlacePlan) -> Option<&mut Visited> {
         match plan.once {
             Once::Mapped(blocks) if plan.random != [0, 0] => {
                 Some(self.map.get_or_insert_with(|| Visited::new(blocks)))
@@ -97,10 +97,10 @@ const LISTED: u64 = 1 << 16;
 
 /// The places of a job's calls.
 #[derive(Debug)]
-pub(super) struct Places {
-    plan: Plan,
-    spots: Vec<Spot>,
-    turns: Turns,
+pub(super) struct JobPlaces {
+    plan: PlacePlan,
+    spots: Vec<PlacedFile>,
+    turns: FileTurns,
     in_run: u64,
     /// Blocks of the longest list.
     listed: u64,
@@ -109,8 +109,8 @@ pub(super) struct Places {
     first: Rng,
 }
 
-impl Places {
-    pub fn new(plan: Plan, regions: &[Region], turns: Turns, mut rng: Rng) -> Places {
+impl JobPlaces {
+    pub fn new(plan: PlacePlan, regions: &[Region], turns: FileTurns, mut rng: Rng) -> JobPlaces {
         let ranks = plan.popularity.iter().any(|p| matches!(p, Popularity::Ranks(..)));
         let random = plan.random != [0, 0];
         let listed = LISTED / regions.len() as u64;
@@ -120,7 +120,7 @@ impl Places {
             let order = (random && plan.once == Once::Permuted)
                 .then(|| (Order::random_of(blocks, listed, &mut rng), 0));
             let spread = (random && ranks).then(|| Shuffle::new(blocks, &mut rng));
-            Spot {
+            PlacedFile {
                 base,
                 size,
                 behind: region.behind,
@@ -132,7 +132,7 @@ impl Places {
             }
         };
         let spots = regions.iter().map(make).collect();
-        Places { plan, spots, turns, in_run: 0, listed, first: rng.clone(), rng }
+        JobPlaces { plan, spots, turns, in_run: 0, listed, first: rng.clone(), rng }
     }
 
     /// Another pass over the same places, in the same order.
@@ -160,7 +160,7 @@ impl Places {
     }
 
     /// The next call of a direction; `None`: nothing is left. `draws`: for sizes.
-    pub fn next(&mut self, write: bool, draws: &mut Rng) -> Option<Call> {
+    pub fn next(&mut self, write: bool, draws: &mut Rng) -> Option<PlacedCall> {
         let side = usize::from(write);
         // In an endless job every file has a place, once all have been set to their beginnings.
         let mut again = self.plan.endless;
@@ -185,7 +185,14 @@ impl Places {
     }
 
     /// How long the call is; the positions behind it. `marks`: its blocks are visited with that.
-    fn measure(&mut self, file: usize, side: usize, at: u64, marks: bool, draws: &mut Rng) -> Call {
+    fn measure(
+        &mut self,
+        file: usize,
+        side: usize,
+        at: u64,
+        marks: bool,
+        draws: &mut Rng,
+    ) -> PlacedCall {
         let sizes = &self.plan.sizes[side];
         let spot = &mut self.spots[file];
         let behind = if self.plan.random[side] == 0 { spot.behind } else { 0 };
@@ -199,7 +206,7 @@ impl Places {
         }
         spot.at[side] = ((at + len) as i64).saturating_add(self.plan.hole);
         spot.began[side] = at;
-        Call { file, offset: spot.base + at, len }
+        PlacedCall { file, offset: spot.base + at, len }
     }
 
     /// Where in a file the next call of a direction begins, and whether that was drawn.
@@ -299,9 +306,9 @@ mod tests {
     use crate::host::FileId;
     use crate::rng::stream;
 
-    fn plan(sizes: &str) -> Plan {
+    fn plan(sizes: &str) -> PlacePlan {
         let sizes = Sizes::parse(sizes).unwrap();
-        Plan {
+        PlacePlan {
             align: [sizes.smallest(); 2],
             sizes: [sizes.clone(), sizes],
             random: [100, 100],
@@ -318,12 +325,12 @@ mod tests {
         Region { file: FileId(0), base, size, part: false, behind: 0 }
     }
 
-    fn places(plan: Plan, base: u64, size: u64) -> Places {
-        Places::new(plan, &[region(base, size)], Turns::new(1), stream(1, "places"))
+    fn places(plan: PlacePlan, base: u64, size: u64) -> JobPlaces {
+        JobPlaces::new(plan, &[region(base, size)], FileTurns::new(1), stream(1, "places"))
     }
 
     /// Up to `n` calls of reads in blocks of 4 KiB, with their lengths in blocks.
-    fn calls(plan: Plan, blocks: u64, n: usize) -> Vec<(u64, u64)> {
+    fn calls(plan: PlacePlan, blocks: u64, n: usize) -> Vec<(u64, u64)> {
         let mut places = places(plan, 0, blocks * 4096);
         let mut draws = stream(2, "draws");
         (0..n)
@@ -332,25 +339,25 @@ mod tests {
             .collect()
     }
 
-    fn starts(plan: Plan, blocks: u64, n: usize) -> Vec<u64> {
+    fn starts(plan: PlacePlan, blocks: u64, n: usize) -> Vec<u64> {
         calls(plan, blocks, n).into_iter().map(|c| c.0).collect()
     }
 
     #[test]
     fn every_block_comes_once_and_then_the_pass_is_over() {
         for once in [Once::Permuted, Once::Mapped(100)] {
-            let mut seen = starts(Plan { once, ..plan("4k") }, 100, 200);
+            let mut seen = starts(PlacePlan { once, ..plan("4k") }, 100, 200);
             assert_ne!(seen[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..100), "{once:?}");
             // With time left it goes round after round.
-            let rounds = starts(Plan { once, endless: true, ..plan("4k") }, 100, 200);
+            let rounds = starts(PlacePlan { once, endless: true, ..plan("4k") }, 100, 200);
             assert_ne!(rounds[..100], rounds[100..], "in another order");
             let mut again = rounds[100..].to_vec();
             again.sort_unstable();
             assert!(again.into_iter().eq(0..100));
         }
-        let mut once = starts(Plan { once: Once::No, ..plan("4k") }, 100, 100);
+        let mut once = starts(PlacePlan { once: Once::No, ..plan("4k") }, 100, 100);
         once.sort_unstable();
         once.dedup();
         // 100 draws of 100 hit 63 blocks on average.
@@ -359,7 +366,7 @@ mod tests {
 
     #[test]
     fn sizes_are_cut_where_blocks_have_been_visited() {
-        let plan = Plan { once: Once::Mapped(1000), ..plan("4k/50:32k/50") };
+        let plan = PlacePlan { once: Once::Mapped(1000), ..plan("4k/50:32k/50") };
         let all = calls(plan, 1000, 2000);
         let mut seen = vec![0; 1000];
         for (at, len) in &all {
@@ -372,7 +379,7 @@ mod tests {
     #[test]
     fn a_pass_begins_again_in_the_same_order() {
         for once in [Once::Permuted, Once::Mapped(50)] {
-            let mut places = places(Plan { once, ..plan("4k") }, 0, 50 * 4096);
+            let mut places = places(PlacePlan { once, ..plan("4k") }, 0, 50 * 4096);
             let mut round = || -> Vec<u64> {
                 places.restart();
                 let mut draws = stream(2, "draws");
@@ -384,21 +391,21 @@ mod tests {
 
     #[test]
     fn sequences_have_an_end_holes_and_a_position_for_each_direction() {
-        let sequence = |hole| Plan { random: [0, 0], once: Once::No, hole, ..plan("4k") };
+        let sequence = |hole| PlacePlan { random: [0, 0], once: Once::No, hole, ..plan("4k") };
         assert_eq!(starts(sequence(0), 4, 6), [0, 1, 2, 3]);
-        let endless = Plan { endless: true, ..sequence(0) };
+        let endless = PlacePlan { endless: true, ..sequence(0) };
         assert_eq!(starts(endless, 4, 6), [0, 1, 2, 3, 0, 1]);
         assert_eq!(starts(sequence(4096), 4, 5), [0, 2, 0, 2, 0]);
         // Three calls of 16 KiB, holes of 4: in front of the end there is room for less than another.
-        let large = Plan { random: [0, 0], once: Once::No, hole: 4096, ..plan("16k") };
+        let large = PlacePlan { random: [0, 0], once: Once::No, hole: 4096, ..plan("16k") };
         assert_eq!(starts(large, 16, 9), [0, 5, 10]);
         // Backwards, as fio's example does.
         assert_eq!(starts(sequence(-8192), 4, 7), [0, 2, 1, 0, 2, 1, 0]);
         // On a device a call may end behind the region, and a hole ends the pass there.
         let device = Region { part: true, behind: 1 << 20, ..region(0, 18_000) };
-        let over = |plan: Plan| {
+        let over = |plan: PlacePlan| {
             let (rng, mut draws) = (stream(1, "places"), stream(2, "draws"));
-            let mut places = Places::new(plan, &[device], Turns::new(1), rng);
+            let mut places = JobPlaces::new(plan, &[device], FileTurns::new(1), rng);
             let all = (0..9).map_while(|_| places.next(false, &mut draws)).map(|c| c.offset / 4096);
             all.collect::<Vec<_>>()
         };
@@ -416,32 +423,33 @@ mod tests {
             [false, true, true, false].map(|w| both.next(w, &mut draws).unwrap().offset / 4096);
         assert_eq!(at, [0, 0, 1, 1]);
         // 10 MiB in calls of 3 MiB: the rest is not touched.
-        let tail = calls(Plan { random: [0, 0], ..plan("3m") }, 2560, 9);
+        let tail = calls(PlacePlan { random: [0, 0], ..plan("3m") }, 2560, 9);
         assert_eq!(tail, [(0, 768), (768, 768), (1536, 768)]);
         // The last size is drawn again until it fits.
-        let split = Plan { random: [0, 0], once: Once::No, ..plan("4k/50:32k/50") };
+        let split = PlacePlan { random: [0, 0], once: Once::No, ..plan("4k/50:32k/50") };
         let all = calls(split, 1000, 2000);
         assert_eq!(all.iter().map(|c| c.1).sum::<u64>(), 1000);
     }
 
     #[test]
     fn runs_begin_at_random_and_end_where_the_region_does() {
-        let row = |run, once| Plan { run, once, ..plan("4k") };
+        let row = |run, once| PlacePlan { run, once, ..plan("4k") };
         let runs = starts(row(4, Once::No), 1_000_000, 400);
         let jumps = runs.windows(2).filter(|w| w[1] != w[0] + 1).count();
         assert_eq!(jumps, 99);
-        let same = starts(Plan { same: true, ..row(4, Once::No) }, 1_000_000, 400);
+        let same = starts(PlacePlan { same: true, ..row(4, Once::No) }, 1_000_000, 400);
         assert!(same.chunks(4).all(|c| c.iter().all(|b| *b == c[0])) && same[0] != same[4]);
         // What stays are the calls of a row, not sequential ones between random ones.
-        let stays = Plan { random: [50, 50], once: Once::No, same: true, ..plan("4k") };
+        let stays = PlacePlan { random: [50, 50], once: Once::No, same: true, ..plan("4k") };
         let stays = starts(stays, 1_000_000, 4000);
         assert!(stays.windows(2).filter(|w| w[1] == w[0] + 1).count() > 1800);
-        let half = Plan { random: [50, 50], ..plan("4k") };
-        let half = starts(Plan { once: Once::No, ..half }, 1_000_000, 4000);
+        let half = PlacePlan { random: [50, 50], ..plan("4k") };
+        let half = starts(PlacePlan { once: Once::No, ..half }, 1_000_000, 4000);
         let jumps = half.windows(2).filter(|w| w[1] != w[0] + 1).count();
         assert!((1800..2200).contains(&jumps), "{jumps}");
         // Only one direction at random.
-        let mut mixed = places(Plan { random: [100, 0], once: Once::No, ..plan("4k") }, 0, 1 << 30);
+        let mut mixed =
+            places(PlacePlan { random: [100, 0], once: Once::No, ..plan("4k") }, 0, 1 << 30);
         let mut draws = stream(2, "draws");
         let writes: Vec<u64> =
             (0..5).map(|_| mixed.next(true, &mut draws).unwrap().offset / 4096).collect();
@@ -452,9 +460,9 @@ mod tests {
     #[test]
     fn files_have_their_turns() {
         let regions = [region(0, 8192), region(0, 8192), region(0, 8192)];
-        let order = |turns: Turns, endless| -> Vec<(usize, u64)> {
-            let plan = Plan { random: [0, 0], once: Once::No, endless, ..plan("4k") };
-            let mut places = Places::new(plan, &regions, turns, stream(1, "places"));
+        let order = |turns: FileTurns, endless| -> Vec<(usize, u64)> {
+            let plan = PlacePlan { random: [0, 0], once: Once::No, endless, ..plan("4k") };
+            let mut places = JobPlaces::new(plan, &regions, turns, stream(1, "places"));
             let mut draws = stream(2, "draws");
             (0..8)
                 .map_while(|_| places.next(false, &mut draws))
@@ -462,13 +470,13 @@ mod tests {
                 .collect()
         };
         let all = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)];
-        assert_eq!(order(Turns::new(3), false), all);
-        assert_eq!(order(Turns::new(3), true)[6..], [(0, 0), (1, 0)]);
+        assert_eq!(order(FileTurns::new(3), false), all);
+        assert_eq!(order(FileTurns::new(3), true)[6..], [(0, 0), (1, 0)]);
         let one = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
-        assert_eq!(order(Turns::new(3).open(1), false), one);
-        assert_eq!(order(Turns::new(3).open(1), true)[6..], [(0, 0), (0, 1)]);
+        assert_eq!(order(FileTurns::new(3).open(1), false), one);
+        assert_eq!(order(FileTurns::new(3).open(1), true)[6..], [(0, 0), (0, 1)]);
         let two = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)];
-        assert_eq!(order(Turns::new(3).open(2), false), two);
-        assert_eq!(order(Turns::new(3).each(2), false), one);
+        assert_eq!(order(FileTurns::new(3).open(2), false), two);
+        assert_eq!(order(FileTurns::new(3).each(2), false), one);
     }
 }

@@ -6,7 +6,7 @@ use crate::rng::Rng;
 
 /// Whose turn it is.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct FileTurns {
     files: usize,
     open: usize,
     random: bool,
@@ -20,10 +20,10 @@ pub(super) struct Turns {
     left: u64,
 }
 
-impl Turns {
+impl FileTurns {
     /// One after another.
-    pub fn new(files: usize) -> Turns {
-        let mut turns = Turns {
+    pub fn new(files: usize) -> FileTurns {
+        let mut turns = FileTurns {
             files,
             open: files,
             random: false,
@@ -38,20 +38,20 @@ impl Turns {
     }
 
     /// At most so many at a time.
-    pub fn open(mut self, open: usize) -> Turns {
+    pub fn open(mut self, open: usize) -> FileTurns {
         self.open = open.clamp(1, self.files);
         self.restart();
         self
     }
 
     /// So many calls of one file in a row.
-    pub fn each(mut self, calls: u64) -> Turns {
+    pub fn each(mut self, calls: u64) -> FileTurns {
         (self.each, self.left) = (calls, calls);
         self
     }
 
     /// One at random instead of the next.
-    pub fn at_random(mut self) -> Turns {
+    pub fn at_random(mut self) -> FileTurns {
         self.random = true;
         // The first is drawn too.
         self.left = 0;
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn a_file_that_is_done_gives_its_turn_to_the_next() {
         let mut rng = stream(1, "turns");
-        let mut turns = Turns::new(3);
-        let mut next = |turns: &mut Turns| turns.next(&mut rng);
+        let mut turns = FileTurns::new(3);
+        let mut next = |turns: &mut FileTurns| turns.next(&mut rng);
         assert_eq!([next(&mut turns), next(&mut turns)], [Some(0), Some(1)]);
         turns.done(1);
         assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(next(&mut turns), None);
         turns.restart();
         assert_eq!(next(&mut turns), Some(0));
-        let mut random = Turns::new(4).at_random();
+        let mut random = FileTurns::new(4).at_random();
         let seen: Vec<usize> = (0..100).filter_map(|_| next(&mut random)).collect();
         assert!((0..4).all(|f| (10..45).contains(&seen.iter().filter(|&&s| s == f).count())));
     }

@@ -183,7 +183,7 @@ struct Waiting {
 
 /// A recorded process.
 #[derive(Debug)]
-struct Actor {
+struct RecordedProc {
     id: ProcId,
     group: GroupId,
     prio: IoPrio,
@@ -202,7 +202,7 @@ struct Actor {
     pacer: Pacer,
 }
 
-impl Actor {
+impl RecordedProc {
     fn idle(&self, now: Instant) -> bool {
         self.queue.is_empty() && !self.blocked && self.not_before <= now
     }
@@ -210,7 +210,7 @@ impl Actor {
 
 /// An I/O under way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flight {
+struct ReplayedIo {
     since: Instant,
     proc: u32,
     bytes: u64,
@@ -223,8 +223,8 @@ struct Flight {
 /// Everything but the core.
 #[derive(Debug)]
 struct Actors {
-    all: Vec<Actor>,
-    flights: Vec<Flight>,
+    all: Vec<RecordedProc>,
+    flights: Vec<ReplayedIo>,
     free: Vec<u32>,
     /// Who goes on, and when; ties go to the lower number.
     ready: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -263,7 +263,7 @@ impl Owner for Actors {
         if flight.left > 0 {
             return;
         }
-        let Flight { since, proc, bytes, number, .. } = *flight;
+        let ReplayedIo { since, proc, bytes, number, .. } = *flight;
         self.free.push(slot as u32);
         self.finished += 1;
         let gap = now - since.max(self.last_end);
@@ -304,7 +304,7 @@ impl Actors {
         }
     }
 
-    fn take_flight(&mut self, flight: Flight) -> u32 {
+    fn take_flight(&mut self, flight: ReplayedIo) -> u32 {
         match self.free.pop() {
             Some(slot) => {
                 self.flights[slot as usize] = flight;
@@ -403,7 +403,7 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
             let proc = self.core.add_proc(id, prio, &spec.name);
             let effective = self.core.stack.env().procs.prio(proc);
             assert_eq!(proc.index(), number as usize, "a replay's processes are all there are");
-            self.actors.all.push(Actor {
+            self.actors.all.push(RecordedProc {
                 id: proc,
                 group: id,
                 prio: effective,
@@ -624,7 +624,7 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
                 self.ended.submitted += 1;
                 let left = arrival.sectors.div_ceil(most).max(1) as u32;
                 let (proc, bytes) = (arrival.proc, arrival.sectors * 512);
-                self.actors.take_flight(Flight { since, proc, bytes, left, number })
+                self.actors.take_flight(ReplayedIo { since, proc, bytes, left, number })
             }
         };
         let actor = &mut self.actors.all[arrival.proc as usize];

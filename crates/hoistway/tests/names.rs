@@ -8,11 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates that keep to it. To add one, write its name here and rename what the test then finds.
-const CRATES: &[&str] = &["hoistway", "hoistway-sim"];
+const CRATES: &[&str] = &["hoistway", "hoistway-sim", "hoistway-serve"];
 
-/// Public on both sides, and always written with the module: crate, name, and why.
-const PAIRS: &[(&str, &str, &str)] =
-    &[("hoistway", "Entry", "a line of a registry: of the schedulers, and of the controllers")];
+/// Public on both sides and always written with the module, or never in the same build: crate, name, and why.
+const PAIRS: &[(&str, &str, &str)] = &[
+    ("hoistway", "Entry", "a line of a registry: of the schedulers, and of the controllers"),
+    ("hoistway-serve", "Tls", "with the feature `tls`, and without"),
+    ("hoistway-serve", "TlsMode", "with the feature `tls`, and without"),
+    ("hoistway-serve", "Relays", "with the feature `tls`, and without"),
+];
 
 #[test]
 fn no_two_types_of_a_crate_share_a_name() {

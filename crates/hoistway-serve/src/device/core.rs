@@ -11,7 +11,7 @@ use super::in_flight::{InFlight, InFlightTable, Lookup};
 use super::lookups::{Answered, Lookups};
 use super::pending::Reply;
 use super::report::ConnectionInfo;
-use super::retry::{Piece, Retries, Step};
+use super::retry::{Piece, Retries, RetryStep};
 use super::settings::{DeviceOptions, GroupRecord};
 use super::stats::stall;
 use super::tenants::{Tenant, Tenants};
@@ -65,7 +65,7 @@ pub(crate) struct ExtentsRequest {
 
 /// What a tenant submits.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum TenantRequest {
     Io(IoRequest),
     Extents(ExtentsRequest),
 }
@@ -237,7 +237,7 @@ impl Core {
             return self.refuse(request.reply_to, request.buffer, Errno::SHUTDOWN);
         };
         tenant.counters.take(now);
-        if let Some(request) = tenant.take(now, Request::Io(request)) {
+        if let Some(request) = tenant.take(now, TenantRequest::Io(request)) {
             self.start(id, now, request);
         }
     }
@@ -248,7 +248,7 @@ impl Core {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return self.refuse(request.reply_to, Buffer::empty(), Errno::SHUTDOWN);
         };
-        if let Some(request) = tenant.take(now, Request::Extents(request)) {
+        if let Some(request) = tenant.take(now, TenantRequest::Extents(request)) {
             self.start(id, now, request);
         }
     }
@@ -258,10 +258,10 @@ impl Core {
         self.finished.push_back(Finished { reply_to, buffer, result, extents: Vec::new() });
     }
 
-    fn start(&mut self, id: TenantId, taken: Instant, request: Request) {
+    fn start(&mut self, id: TenantId, taken: Instant, request: TenantRequest) {
         match request {
-            Request::Io(request) => self.start_io(id, taken, request),
-            Request::Extents(request) => self.start_lookup(id, taken, request),
+            TenantRequest::Io(request) => self.start_io(id, taken, request),
+            TenantRequest::Extents(request) => self.start_lookup(id, taken, request),
         }
     }
 
@@ -601,10 +601,10 @@ impl Core {
     }
 
     /// The next step of a request that failed.
-    fn retry(&mut self, tag: u64, step: Step) {
+    fn retry(&mut self, tag: u64, step: RetryStep) {
         self.parts.clear();
         let command = match step {
-            Step::Piece(Piece { io, start, sectors }) => {
+            RetryStep::Piece(Piece { io, start, sectors }) => {
                 let op = self.stack.request(request_of(tag)).op;
                 if matches!(op, Op::Read | Op::Write) {
                     self.parts.push(self.ios.part(self.now, io, start, sectors));
@@ -612,8 +612,10 @@ impl Core {
                 let (start, len) = (start.bytes().0, sectors.bytes().0);
                 Command { tag, op, start, len, fua: false }
             }
-            Step::Flush => Command { tag, op: Op::Flush, start: 0, len: 0, fua: false },
-            Step::Over => return self.input(Input::Done { req: request_of(tag), error: None }),
+            RetryStep::Flush => Command { tag, op: Op::Flush, start: 0, len: 0, fua: false },
+            RetryStep::Over => {
+                return self.input(Input::Done { req: request_of(tag), error: None });
+            }
         };
         self.backend.issue(self.now, command, &self.parts);
     }

@@ -21,11 +21,11 @@ use std::time::Duration;
 /// that went.
 #[derive(Clone, Debug)]
 pub struct Device {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDevice>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedDevice {
     sender: Sender,
     facts: Facts,
     /// Bytes now.
@@ -80,7 +80,7 @@ impl Device {
         let running = Mutex::new(Running::Yes(thread, end));
         let size = AtomicU64::new(facts.size);
         let stop_limit = options.stop_limit;
-        let shared = Shared { sender, facts, size, size_probe, running, stop_limit };
+        let shared = SharedDevice { sender, facts, size, size_probe, running, stop_limit };
         Ok(Device { shared: Arc::new(shared) })
     }
 
@@ -220,7 +220,7 @@ impl Device {
     }
 }
 
-impl Shared {
+impl SharedDevice {
     /// Waits for the end.
     fn join(&self) -> Option<ShutdownResult> {
         let mut running = self.running.lock().expect("nobody panics while holding the lock");
@@ -249,7 +249,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedDevice {
     fn drop(&mut self) {
         let _ = self.sender.send(Message::Stop);
         self.join();

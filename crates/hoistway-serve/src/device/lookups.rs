@@ -26,8 +26,8 @@ pub(super) struct Answered {
 /// The requests of a device.
 #[derive(Debug)]
 pub(super) struct Lookups {
-    shared: Arc<Shared>,
-    worker: Option<Worker>,
+    shared: Arc<SharedAnswers>,
+    worker: Option<LookupWorker>,
     /// Answers that were known at once.
     known: Vec<Answered>,
     /// Requests the thread has not answered, or whose answers were not taken.
@@ -35,19 +35,19 @@ pub(super) struct Lookups {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedAnswers {
     /// Signalled when there are answers.
     wakeup: EventFd,
     answered: Mutex<Vec<Answered>>,
 }
 
 #[derive(Debug)]
-struct Worker {
-    jobs: Sender<Job>,
+struct LookupWorker {
+    jobs: Sender<LookupJob>,
     thread: JoinHandle<()>,
 }
 
-struct Job {
+struct LookupJob {
     tag: u64,
     io: IoId,
     lookup: DeferredLookup,
@@ -55,7 +55,8 @@ struct Job {
 
 impl Lookups {
     pub fn new() -> io::Result<Lookups> {
-        let shared = Arc::new(Shared { wakeup: EventFd::new()?, answered: Mutex::default() });
+        let shared =
+            Arc::new(SharedAnswers { wakeup: EventFd::new()?, answered: Mutex::default() });
         Ok(Lookups { shared, worker: None, known: Vec::new(), deferred: 0 })
     }
 
@@ -67,9 +68,9 @@ impl Lookups {
     /// The answer may take its time. The stack's tags bound how many of them there are.
     pub fn defer(&mut self, tag: u64, io: IoId, lookup: DeferredLookup) {
         if self.worker.is_none() {
-            self.worker = Worker::start(Arc::clone(&self.shared)).ok();
+            self.worker = LookupWorker::start(Arc::clone(&self.shared)).ok();
         }
-        let job = Job { tag, io, lookup };
+        let job = LookupJob { tag, io, lookup };
         match &self.worker {
             Some(worker) if worker.jobs.send(job).is_ok() => self.deferred += 1,
             // No memory for a thread.
@@ -106,7 +107,7 @@ impl Lookups {
 impl Drop for Lookups {
     fn drop(&mut self) {
         // A thread that the storage holds up is left behind, as the storage is.
-        if let Some(Worker { jobs, thread }) = self.worker.take()
+        if let Some(LookupWorker { jobs, thread }) = self.worker.take()
             && self.deferred == 0
         {
             drop(jobs);
@@ -115,22 +116,22 @@ impl Drop for Lookups {
     }
 }
 
-impl Shared {
+impl SharedAnswers {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Answered>> {
         self.answered.lock().expect("nobody panics while holding the lock")
     }
 }
 
-impl Worker {
-    fn start(shared: Arc<Shared>) -> io::Result<Worker> {
-        let (jobs, queue) = channel::<Job>();
+impl LookupWorker {
+    fn start(shared: Arc<SharedAnswers>) -> io::Result<LookupWorker> {
+        let (jobs, queue) = channel::<LookupJob>();
         let thread = thread::Builder::new().name("hoistway-extents".into()).spawn(move || {
-            for Job { tag, io, lookup } in queue {
+            for LookupJob { tag, io, lookup } in queue {
                 let result = lookup.ask();
                 shared.lock().push(Answered { tag, io, result });
                 shared.wakeup.signal();
             }
         })?;
-        Ok(Worker { jobs, thread })
+        Ok(LookupWorker { jobs, thread })
     }
 }

@@ -11,13 +11,13 @@ use std::task::{Context, Poll, Waker};
 /// Where the owner thread leaves the result.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
     changed: Condvar,
     window: Arc<Window>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     result: Option<io::Result<Buffer>>,
     waker: Option<Waker>,
 }
@@ -51,7 +51,7 @@ impl Slot {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().expect("nobody panics while holding the lock")
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Piece {
 
 /// What is to be done next for a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RetryStep {
     /// Try this piece.
     Piece(Piece),
     /// Flush behind durable pieces.
@@ -56,8 +56,14 @@ impl Retries {
     }
 
     /// A request with these pieces has failed; its first piece is tried.
-    pub fn begin(&mut self, tag: u64, pieces: Vec<Piece>, durable: bool, errno: Errno) -> Step {
-        let first = Step::Piece(pieces[0]);
+    pub fn begin(
+        &mut self,
+        tag: u64,
+        pieces: Vec<Piece>,
+        durable: bool,
+        errno: Errno,
+    ) -> RetryStep {
+        let first = RetryStep::Piece(pieces[0]);
         self.list.push(Retry { tag, pieces, next: 0, durable, failed: 0, errno });
         first
     }
@@ -69,10 +75,10 @@ impl Retries {
         result: Result<(), Errno>,
         ios: &mut InFlightTable,
         syncs: &mut SyncFailures,
-    ) -> Step {
+    ) -> RetryStep {
         let at = self.list.iter().position(|r| r.tag == tag).expect("asked for what it contains");
         let step = self.list[at].stepped(result, ios, syncs);
-        if step == Step::Over {
+        if step == RetryStep::Over {
             self.list.swap_remove(at);
         }
         step
@@ -85,7 +91,7 @@ impl Retry {
         result: Result<(), Errno>,
         ios: &mut InFlightTable,
         syncs: &mut SyncFailures,
-    ) -> Step {
+    ) -> RetryStep {
         let piece = self.pieces.get(self.next);
         self.next += 1;
         match (piece, result) {
@@ -103,14 +109,14 @@ impl Retry {
             }
         }
         match self.pieces.get(self.next) {
-            Some(piece) => Step::Piece(*piece),
+            Some(piece) => RetryStep::Piece(*piece),
             None if self.next == self.pieces.len()
                 && self.durable
                 && self.failed < self.pieces.len() =>
             {
-                Step::Flush
+                RetryStep::Flush
             }
-            None => Step::Over,
+            None => RetryStep::Over,
         }
     }
 }

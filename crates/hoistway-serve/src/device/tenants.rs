@@ -4,7 +4,7 @@
 //! wait for a tag or a controller is stopped; what it submits meanwhile waits in its own backlog, not
 //! in the shared queue of the tag.
 
-use super::core::{Request, TenantId};
+use super::core::{TenantId, TenantRequest};
 use super::counters::IoCounters;
 use super::report::ConnectionInfo;
 use hoistway::table::{Handle, Table};
@@ -24,7 +24,7 @@ pub(super) struct Tenant {
     /// A controller holds it: nothing before then.
     delay: Instant,
     /// Requests and when they were taken.
-    backlog: VecDeque<(Instant, Request)>,
+    backlog: VecDeque<(Instant, TenantRequest)>,
     pub in_flight: u32,
     pub closing: bool,
     /// Failed flushes it knows of, or that were before its time.
@@ -56,7 +56,7 @@ impl Tenant {
     }
 
     /// Gives the request back if it may start at once; else it waits its turn.
-    pub fn take(&mut self, now: Instant, request: Request) -> Option<Request> {
+    pub fn take(&mut self, now: Instant, request: TenantRequest) -> Option<TenantRequest> {
         if self.is_held(now) || !self.backlog.is_empty() {
             self.backlog.push_back((now, request));
             return None;
@@ -65,7 +65,7 @@ impl Tenant {
     }
 
     /// The next request that may start, and when it was taken.
-    pub fn next(&mut self, now: Instant) -> Option<(Instant, Request)> {
+    pub fn next(&mut self, now: Instant) -> Option<(Instant, TenantRequest)> {
         if self.is_held(now) { None } else { self.backlog.pop_front() }
     }
 

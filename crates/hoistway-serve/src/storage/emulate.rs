@@ -98,7 +98,7 @@ struct Emulated {
     adapter: Adapter,
     store: Store,
     /// Commands in the drive, by the low 32 bits of the tag.
-    commands: Vec<Option<Pending>>,
+    commands: Vec<Option<EmulatedCommand>>,
     /// Lists for the parts of later commands.
     spare: Vec<Vec<Part>>,
     wake: Option<Instant>,
@@ -109,7 +109,7 @@ struct Emulated {
 }
 
 #[derive(Debug)]
-struct Pending {
+struct EmulatedCommand {
     command: Command,
     parts: Vec<Part>,
     issued: Instant,
@@ -165,7 +165,8 @@ pub fn open_checked(emulation: &Emulation) -> Result<Opened, ServeError> {
 impl Emulated {
     fn finish(&mut self, now: Instant, done: drive::Completion) -> Done {
         let pending = self.commands[(done.tag & 0xffff_ffff) as usize].take();
-        let Pending { command, mut parts, issued } = pending.expect("a drive answers each once");
+        let EmulatedCommand { command, mut parts, issued } =
+            pending.expect("a drive answers each once");
         self.modelled += u128::from((done.at - issued).0);
         self.late.record(now.since(done.at).0);
         let result = self.store.carry_out(command, &mut parts);
@@ -183,7 +184,7 @@ impl Backend for Emulated {
         }
         let mut list = self.spare.pop().unwrap_or_default();
         list.extend_from_slice(parts);
-        let pending = Pending { command, parts: list, issued: now };
+        let pending = EmulatedCommand { command, parts: list, issued: now };
         let before = self.commands[slot].replace(pending);
         assert!(before.is_none(), "tags are unique among commands under way");
         self.adapter.handle(now, command);

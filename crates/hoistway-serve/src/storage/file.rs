@@ -80,7 +80,7 @@ pub(super) const DEPTH: u32 = 128;
 /// When it cannot be had, is in use, or has no size.
 pub fn open(path: &Path, options: &FileOptions) -> Result<Opened, ServeError> {
     let file = open_file(path, options)?;
-    let shape = Shape::of(&file, path, options)?;
+    let shape = FileShape::of(&file, path, options)?;
     let (backend, reach, warning) = backend(file, options.way, shape.block_device)?;
     let mut device = Device::new(Sectors(shape.size / 512), DEPTH);
     device.rotational = shape.rotational;
@@ -155,7 +155,7 @@ pub(super) fn backend(file: File, way: Way, block_device: bool) -> Result<Built,
 
 /// What the file is.
 #[derive(Debug)]
-struct Shape {
+struct FileShape {
     size: u64,
     block: u32,
     block_device: bool,
@@ -164,8 +164,8 @@ struct Shape {
     warning: Option<String>,
 }
 
-impl Shape {
-    fn of(file: &File, path: &Path, options: &FileOptions) -> Result<Shape, ServeError> {
+impl FileShape {
+    fn of(file: &File, path: &Path, options: &FileOptions) -> Result<FileShape, ServeError> {
         let name = || path.display().to_string();
         let mask = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
         let stat = statx(file, "", AtFlags::EMPTY_PATH, mask).map_err(os(name()))?;
@@ -192,7 +192,7 @@ impl Shape {
                 name()
             )
         });
-        Ok(Shape {
+        Ok(FileShape {
             size,
             block,
             block_device,

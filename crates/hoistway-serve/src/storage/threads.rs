@@ -16,22 +16,22 @@ use std::thread::{self, JoinHandle};
 
 #[derive(Debug)]
 pub(super) struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFile>,
     workers: Vec<JoinHandle<()>>,
     block_device: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedFile {
     file: File,
     /// Rings when something is done.
     wakeup: EventFd,
-    state: Mutex<State>,
+    state: Mutex<CommandQueue>,
     work: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CommandQueue {
     waiting: VecDeque<(Command, Vec<Part>)>,
     done: Vec<Done>,
     /// Lists for the parts of later commands.
@@ -46,7 +46,7 @@ impl Threads {
     pub fn new(file: File, block_device: bool) -> io::Result<Threads> {
         let wakeup = EventFd::new()?;
         let shared =
-            Arc::new(Shared { file, wakeup, state: Mutex::default(), work: Condvar::new() });
+            Arc::new(SharedFile { file, wakeup, state: Mutex::default(), work: Condvar::new() });
         let mut pool = Threads { shared, workers: Vec::new(), block_device };
         for n in 0..WORKERS {
             let shared = Arc::clone(&pool.shared);
@@ -57,8 +57,8 @@ impl Threads {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedFile {
+    fn lock(&self) -> MutexGuard<'_, CommandQueue> {
         self.state.lock().expect("no worker panics while it holds the lock")
     }
 

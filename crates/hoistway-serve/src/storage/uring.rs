@@ -15,7 +15,7 @@ pub(super) struct Uring {
     ring: IoUring,
     file: File,
     block_device: bool,
-    slots: Vec<Slot>,
+    slots: Vec<UringSlot>,
     free: Vec<u32>,
     /// Pushed, not submitted yet.
     pushed: usize,
@@ -30,31 +30,33 @@ pub(super) struct Uring {
 }
 
 #[cfg(test)]
-type Twist = Box<dyn FnMut(&Slot, i32) -> i32 + Send>;
+type Twist = Box<dyn FnMut(&UringSlot, i32) -> i32 + Send>;
 
 /// A command under way.
 #[derive(Debug)]
-struct Slot {
+struct UringSlot {
     command: Command,
     /// What is still to be read or written; the kernel reads this list while a command is under way.
     parts: Vec<Part>,
     /// Where that begins.
     at: u64,
-    step: Step,
+    step: UringStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum UringStep {
     /// The command itself.
     Itself,
     /// The fdatasync behind a discard or write-zeroes with forced unit access.
     Sync,
 }
 
-impl Slot {
+impl UringSlot {
     /// The file system is asked to zero the range by itself; nothing is written for it.
     fn is_zero_range(&self) -> bool {
-        self.command.op == Op::WriteZeroes && self.step == Step::Itself && self.parts.is_empty()
+        self.command.op == Op::WriteZeroes
+            && self.step == UringStep::Itself
+            && self.parts.is_empty()
     }
 }
 
@@ -71,8 +73,12 @@ impl Uring {
             Err(error) => return Err((file, error)),
         };
         let nothing = Command { tag: 0, op: Op::Flush, start: 0, len: 0, fua: false };
-        let slot =
-            || Slot { command: nothing, parts: Vec::with_capacity(16), at: 0, step: Step::Itself };
+        let slot = || UringSlot {
+            command: nothing,
+            parts: Vec::with_capacity(16),
+            at: 0,
+            step: UringStep::Itself,
+        };
         Ok(Uring {
             ring,
             file,
@@ -106,7 +112,7 @@ impl Uring {
             opcode::Fallocate::new(fd, c.len).offset(c.start).mode(mode.bits() as i32).build()
         };
         let (list, count) = (slot.parts.as_ptr().cast(), slot.parts.len() as u32);
-        if slot.step == Step::Sync {
+        if slot.step == UringStep::Sync {
             return sync();
         }
         match c.op {
@@ -139,7 +145,7 @@ impl Uring {
                 error => return self.finish(index, Err(error)),
             },
         };
-        let data = slot.step == Step::Itself && !slot.parts.is_empty();
+        let data = slot.step == UringStep::Itself && !slot.parts.is_empty();
         if data {
             if moved == 0 {
                 // The end of the file: somebody has cut it.
@@ -152,8 +158,8 @@ impl Uring {
             }
         }
         let separate = matches!(slot.command.op, Op::Discard | Op::WriteZeroes) && !data;
-        if slot.command.fua && separate && slot.step == Step::Itself {
-            slot.step = Step::Sync;
+        if slot.command.fua && separate && slot.step == UringStep::Itself {
+            slot.step = UringStep::Sync;
             return self.push(index);
         }
         self.finish(index, Ok(()));
@@ -211,7 +217,7 @@ impl Backend for Uring {
     fn issue(&mut self, _now: Instant, command: Command, parts: &[Part]) {
         let index = self.free.pop().expect("a stack issues no more than the depth of the device");
         let slot = &mut self.slots[index as usize];
-        (slot.command, slot.at, slot.step) = (command, command.start, Step::Itself);
+        (slot.command, slot.at, slot.step) = (command, command.start, UringStep::Itself);
         slot.parts.clear();
         slot.parts.extend_from_slice(parts);
         if command.op == Op::WriteZeroes && !self.zero_range {

@@ -5,7 +5,7 @@
 //! nobody else changes it (`range`). Everything else goes to the device at once, as many requests
 //! together as the kernel sends.
 
-use super::inbox::{FileRequest, Inbox, Operation, Reply};
+use super::inbox::{FileRequest, FuseInbox, FuseReply, Operation};
 use super::range::{Claims, Span};
 use crate::device::{
     ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session, SessionState,
@@ -37,7 +37,7 @@ pub(super) struct FileIdentity {
 
 #[derive(Debug)]
 pub(super) struct File {
-    inbox: Arc<Inbox>,
+    inbox: Arc<FuseInbox>,
     view: View,
     identity: FileIdentity,
     /// Bytes per block of the device.
@@ -46,7 +46,7 @@ pub(super) struct File {
     session: u64,
     tenant: Option<TenantId>,
 
-    jobs: Slab<Job>,
+    jobs: Slab<FileJob>,
     claims: Claims,
     /// Asks of this turn.
     requests: Vec<FileRequest>,
@@ -61,8 +61,8 @@ pub(super) struct File {
 
 /// A request under way.
 #[derive(Debug)]
-struct Job {
-    reply: Reply,
+struct FileJob {
+    reply: FuseReply,
     kind: JobKind,
     /// The bytes that were asked for, within the export.
     span: Span,
@@ -91,7 +91,7 @@ enum JobKind {
 
 /// What an order does for its job; with the job's number it makes the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum FileStep {
     /// The whole of it.
     Main,
     /// Reads a block that changes in part.
@@ -107,7 +107,7 @@ const EXTENTS_COUNTED: usize = 1024;
 
 impl File {
     pub fn new(
-        inbox: Arc<Inbox>,
+        inbox: Arc<FuseInbox>,
         view: View,
         block: u32,
         identity: FileIdentity,
@@ -188,10 +188,10 @@ impl File {
         }
     }
 
-    fn admit(&mut self, core: &mut Core, reply: Reply, kind: JobKind, start: u64, end: u64) {
+    fn admit(&mut self, core: &mut Core, reply: FuseReply, kind: JobKind, start: u64, end: u64) {
         let span = Span { start, end, block: self.block };
         let changes = matches!(kind, JobKind::Write { .. } | JobKind::Zero(_));
-        let slot = self.jobs.insert(Job { reply, kind, span, steps: 0, error: None });
+        let slot = self.jobs.insert(FileJob { reply, kind, span, steps: 0, error: None });
         if !changes || self.claims.claim(slot, span, !span.is_aligned()) {
             self.start(core, slot);
         }
@@ -204,15 +204,15 @@ impl File {
         let whole = (span.outer_start(), span.outer_end() - span.outer_start());
         match &mut job.kind {
             JobKind::Flush => {
-                self.order(core, slot, Step::Main, Op::Flush, (0, 0), Buffer::empty());
+                self.order(core, slot, FileStep::Main, Op::Flush, (0, 0), Buffer::empty());
             }
             JobKind::Read => {
                 let buffer = core.pool.take(whole.1 as usize);
-                self.order(core, slot, Step::Main, Op::Read, whole, buffer);
+                self.order(core, slot, FileStep::Main, Op::Read, whole, buffer);
             }
             JobKind::Write { buffer, .. } if span.is_aligned() => {
                 let buffer = std::mem::take(buffer);
-                self.order(core, slot, Step::Main, Op::Write, whole, buffer);
+                self.order(core, slot, FileStep::Main, Op::Write, whole, buffer);
             }
             JobKind::Write { .. } => self.fetch(core, slot, span),
             JobKind::Seek { .. } | JobKind::Attributes => {
@@ -222,7 +222,7 @@ impl File {
                 let (op, (from, to)) = (*op, span.inner());
                 self.fetch(core, slot, span);
                 if from < to {
-                    self.order(core, slot, Step::Main, op, (from, to - from), Buffer::empty());
+                    self.order(core, slot, FileStep::Main, op, (from, to - from), Buffer::empty());
                 }
             }
         }
@@ -232,7 +232,7 @@ impl File {
     fn fetch(&mut self, core: &mut Core, slot: u32, span: Span) {
         for at in span.partial().into_iter().flatten() {
             let buffer = core.pool.take(self.block as usize);
-            self.order(core, slot, Step::Fetch, Op::Read, (at, self.block), buffer);
+            self.order(core, slot, FileStep::Fetch, Op::Read, (at, self.block), buffer);
         }
     }
 
@@ -240,7 +240,7 @@ impl File {
         &mut self,
         core: &mut Core,
         slot: u32,
-        step: Step,
+        step: FileStep,
         op: Op,
         (offset, len): (u64, u64),
         buffer: Buffer,
@@ -286,7 +286,7 @@ impl File {
             _ => {
                 block[from..to].fill(0);
                 let range = (at, self.block);
-                self.order(core, slot, Step::Restore, Op::Write, range, block);
+                self.order(core, slot, FileStep::Restore, Op::Write, range, block);
             }
         }
     }
@@ -304,14 +304,14 @@ impl File {
             // Its last block has been fetched.
             let (buffer, span) = (std::mem::take(buffer), job.span);
             let range = (span.outer_start(), span.outer_end() - span.outer_start());
-            return self.order(core, slot, Step::Main, Op::Write, range, buffer);
+            return self.order(core, slot, FileStep::Main, Op::Write, range, buffer);
         }
         self.answer(core, slot);
     }
 
     fn answer(&mut self, core: &mut Core, slot: u32) {
         let job = self.jobs.remove(slot).expect("a job is answered once");
-        let Job { reply, kind, span, error, .. } = job;
+        let FileJob { reply, kind, span, error, .. } = job;
         match error {
             Some(errno) => reply.error(errno.raw_os_error()),
             None => reply.done(span.end - span.start),
@@ -331,12 +331,19 @@ impl File {
     }
 
     /// Asks what is stored from there to the end.
-    fn look_up(&mut self, core: &mut Core, reply: Reply, kind: JobKind, from: u64, most: usize) {
+    fn look_up(
+        &mut self,
+        core: &mut Core,
+        reply: FuseReply,
+        kind: JobKind,
+        from: u64,
+        most: usize,
+    ) {
         let (offset, len) = (self.view.offset + from, self.view.size - from);
         let span = Span { start: from, end: self.view.size, block: self.block };
-        let slot = self.jobs.insert(Job { reply, kind, span, steps: 1, error: None });
+        let slot = self.jobs.insert(FileJob { reply, kind, span, steps: 1, error: None });
         let reply_to =
-            ReplyTo::Session { session: self.session, cookie: cookie(slot, Step::Main, false) };
+            ReplyTo::Session { session: self.session, cookie: cookie(slot, FileStep::Main, false) };
         if let Some(tenant) = self.tenant {
             core.submit_lookup(tenant, ExtentsRequest { offset, len, most, reply_to });
         }
@@ -427,19 +434,19 @@ impl Session for File {
             job.error.get_or_insert(errno);
         }
         match (step, &mut job.kind) {
-            (Step::Main, JobKind::Read) if job.error.is_none() => {
+            (FileStep::Main, JobKind::Read) if job.error.is_none() => {
                 let (job, first) = (self.jobs.remove(slot), buffer);
-                let Job { reply, span, .. } = job.expect("looked at just now");
+                let FileJob { reply, span, .. } = job.expect("looked at just now");
                 let from = (span.start - span.outer_start()) as usize;
                 reply.data(&first[from..from + (span.end - span.start) as usize]);
                 return core.pool.give(first);
             }
-            (Step::Fetch, _) if job.error.is_none() => {
+            (FileStep::Fetch, _) if job.error.is_none() => {
                 let span = job.span;
                 let at = if last { span.outer_end() - self.block } else { span.outer_start() };
                 self.fetched(core, slot, at, buffer);
             }
-            (Step::Main, JobKind::Write { .. }) => self.inbox.give_back(buffer),
+            (FileStep::Main, JobKind::Write { .. }) => self.inbox.give_back(buffer),
             _ => core.pool.give(buffer),
         }
         self.step_over(core, slot);
@@ -494,15 +501,15 @@ fn next_of_kind(extents: &[Extent], offset: u64, size: u64, hole: bool) -> Resul
     }
 }
 
-fn cookie(slot: u32, step: Step, last: bool) -> u64 {
+fn cookie(slot: u32, step: FileStep, last: bool) -> u64 {
     u64::from(slot) << 3 | u64::from(last) << 2 | step as u64
 }
 
-fn uncooked(cookie: u64) -> (u32, Step, bool) {
+fn uncooked(cookie: u64) -> (u32, FileStep, bool) {
     let step = match cookie & 3 {
-        0 => Step::Main,
-        1 => Step::Fetch,
-        _ => Step::Restore,
+        0 => FileStep::Main,
+        1 => FileStep::Fetch,
+        _ => FileStep::Restore,
     };
     ((cookie >> 3) as u32, step, cookie & 4 != 0)
 }
@@ -521,7 +528,7 @@ mod tests {
 
     /// A file without a kernel above it.
     struct Site {
-        inbox: Arc<Inbox>,
+        inbox: Arc<FuseInbox>,
         export: Export,
     }
 
@@ -532,7 +539,7 @@ mod tests {
         let device = Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap();
         let mut export = Export::new("disk", device);
         (export.offset, export.size) = (4096, Some(SIZE));
-        let inbox = Arc::new(Inbox::new().unwrap());
+        let inbox = Arc::new(FuseInbox::new().unwrap());
         let identity =
             FileIdentity { ino: 2, uid: 0, gid: 0, perm: 0o600, born: SystemTime::UNIX_EPOCH };
         let info =
@@ -545,7 +552,7 @@ mod tests {
     impl Site {
         fn request(&self, what: Operation) -> Answer {
             let (send, answer) = channel();
-            self.inbox.push(FileRequest { what, reply: Reply::Test(send) });
+            self.inbox.push(FileRequest { what, reply: FuseReply::Test(send) });
             answer
         }
 

@@ -23,7 +23,7 @@ const TTL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct FileRequest {
     pub what: Operation,
-    pub reply: Reply,
+    pub reply: FuseReply,
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(super) enum Operation {
 
 /// What is owed to the kernel. Dropped without an answer, it is EIO.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum FuseReply {
     Data(ReplyData),
     Written(ReplyWrite),
     Empty(ReplyEmpty),
@@ -56,12 +56,12 @@ pub(super) enum Reply {
     Test(std::sync::mpsc::Sender<Result<Vec<u8>, i32>>),
 }
 
-impl Reply {
+impl FuseReply {
     pub fn data(self, bytes: &[u8]) {
         match self {
-            Reply::Data(reply) => reply.data(bytes),
+            FuseReply::Data(reply) => reply.data(bytes),
             #[cfg(test)]
-            Reply::Test(reply) => reply.send(Ok(bytes.to_vec())).unwrap(),
+            FuseReply::Test(reply) => reply.send(Ok(bytes.to_vec())).unwrap(),
             other => other.error(libc::EIO),
         }
     }
@@ -70,21 +70,21 @@ impl Reply {
     pub fn done(self, written: u64) {
         match self {
             // A request is at most `max_write` long.
-            Reply::Written(reply) => reply.written(written as u32),
-            Reply::Empty(reply) => reply.ok(),
-            Reply::Seek(reply) => reply.offset(written as i64),
+            FuseReply::Written(reply) => reply.written(written as u32),
+            FuseReply::Empty(reply) => reply.ok(),
+            FuseReply::Seek(reply) => reply.offset(written as i64),
             #[cfg(test)]
-            Reply::Test(reply) => reply.send(Ok(written.to_le_bytes().to_vec())).unwrap(),
+            FuseReply::Test(reply) => reply.send(Ok(written.to_le_bytes().to_vec())).unwrap(),
             other => other.error(libc::EIO),
         }
     }
 
     pub fn attributes(self, attr: &FileAttr) {
         match self {
-            Reply::Attributes(reply) => reply.attr(&TTL, attr),
-            Reply::Entry(reply) => reply.entry(&TTL, attr, Generation(0)),
+            FuseReply::Attributes(reply) => reply.attr(&TTL, attr),
+            FuseReply::Entry(reply) => reply.entry(&TTL, attr, Generation(0)),
             #[cfg(test)]
-            Reply::Test(reply) => reply.send(Ok(attr.blocks.to_le_bytes().to_vec())).unwrap(),
+            FuseReply::Test(reply) => reply.send(Ok(attr.blocks.to_le_bytes().to_vec())).unwrap(),
             other => other.error(libc::EIO),
         }
     }
@@ -92,28 +92,28 @@ impl Reply {
     pub fn error(self, errno: i32) {
         let error = Errno::from_i32(errno);
         match self {
-            Reply::Data(reply) => reply.error(error),
-            Reply::Written(reply) => reply.error(error),
-            Reply::Empty(reply) => reply.error(error),
-            Reply::Seek(reply) => reply.error(error),
-            Reply::Attributes(reply) => reply.error(error),
-            Reply::Entry(reply) => reply.error(error),
+            FuseReply::Data(reply) => reply.error(error),
+            FuseReply::Written(reply) => reply.error(error),
+            FuseReply::Empty(reply) => reply.error(error),
+            FuseReply::Seek(reply) => reply.error(error),
+            FuseReply::Attributes(reply) => reply.error(error),
+            FuseReply::Entry(reply) => reply.error(error),
             #[cfg(test)]
-            Reply::Test(reply) => reply.send(Err(errno)).unwrap(),
+            FuseReply::Test(reply) => reply.send(Err(errno)).unwrap(),
         }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct FuseInbox {
     wakeup: EventFd,
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     /// Buffers of writes; apart from the owner's, whose pool is its own.
     pool: Mutex<Pool>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InboxState {
     requests: VecDeque<FileRequest>,
     /// The owner was told and has not looked yet.
     signalled: bool,
@@ -121,9 +121,9 @@ struct State {
     closed: bool,
 }
 
-impl Inbox {
-    pub fn new() -> io::Result<Inbox> {
-        Ok(Inbox {
+impl FuseInbox {
+    pub fn new() -> io::Result<FuseInbox> {
+        Ok(FuseInbox {
             wakeup: EventFd::new()?,
             state: Mutex::default(),
             pool: Mutex::new(Pool::new()),
@@ -183,7 +183,7 @@ impl Inbox {
         self.wakeup.as_fd()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().expect("nobody panics while holding the lock")
     }
 }

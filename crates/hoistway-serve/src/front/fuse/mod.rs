@@ -19,7 +19,7 @@ use crate::system::wall_clock;
 use attach::{DEVICE, MountPoint};
 use file::{File, FileIdentity};
 use fuser::{Config, Session, SessionACL};
-use inbox::Inbox;
+use inbox::FuseInbox;
 use rustix::process::{getgid, getuid};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -77,7 +77,7 @@ pub struct FuseOptions {
 /// somebody uses it.
 pub struct Mount {
     attached: MountPoint,
-    inboxes: Vec<Arc<Inbox>>,
+    inboxes: Vec<Arc<FuseInbox>>,
     devices: Vec<Device>,
     note: Option<String>,
     /// What runs the session; `None` when it is over, or nothing of ours is mounted any more.
@@ -113,7 +113,7 @@ impl Mount {
         for (index, export) in exports.iter().enumerate() {
             check_name(&export.name, &entries)?;
             let (view, block) = (export.view()?, export.device.facts().block);
-            let inbox = Arc::new(Inbox::new().map_err(os("eventfd"))?);
+            let inbox = Arc::new(FuseInbox::new().map_err(os("eventfd"))?);
             let perm = if view.read_only { 0o400 } else { 0o600 };
             let identity = FileIdentity { ino: Tree::inode(index), uid, gid, perm, born };
             let info = ConnectionInfo {

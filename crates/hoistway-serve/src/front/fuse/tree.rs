@@ -9,7 +9,7 @@
 //! parallel (`FOPEN_PARALLEL_DIRECT_WRITES`), since the session of the file orders what must be ordered, and
 //! asynchronous requests of a loop device stay asynchronous (`FUSE_ASYNC_DIO`).
 
-use super::inbox::{FileRequest, Inbox, Operation, Reply};
+use super::inbox::{FileRequest, FuseInbox, FuseReply, Operation};
 use super::range::Span;
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug)]
 pub(super) struct Entry {
     pub name: String,
-    pub inbox: Arc<Inbox>,
+    pub inbox: Arc<FuseInbox>,
     pub size: u64,
     pub block: u64,
     pub read_only: bool,
@@ -108,9 +108,10 @@ impl Filesystem for Tree {
         let found = self.entries.iter().find(|e| name == e.name.as_str());
         match found {
             Some(entry) if parent == INodeNo::ROOT => {
-                entry
-                    .inbox
-                    .push(FileRequest { what: Operation::Attributes, reply: Reply::Entry(reply) });
+                entry.inbox.push(FileRequest {
+                    what: Operation::Attributes,
+                    reply: FuseReply::Entry(reply),
+                });
             }
             _ => reply.error(Errno::ENOENT),
         }
@@ -126,7 +127,7 @@ impl Filesystem for Tree {
         if ino == INodeNo::ROOT {
             return reply.attr(&FOREVER, &self.folder());
         }
-        lay!(self, ino, Operation::Attributes, Reply::Attributes(reply));
+        lay!(self, ino, Operation::Attributes, FuseReply::Attributes(reply));
     }
 
     /// As with a block device: opening with O_TRUNC (size 0 without a handle) leaves the size alone, any
@@ -157,7 +158,7 @@ impl Filesystem for Tree {
             Some(size) if size != entry.size && (size, handle) != (0, None) => {
                 reply.error(Errno::EINVAL);
             }
-            _ => lay!(self, ino, Operation::Attributes, Reply::Attributes(reply)),
+            _ => lay!(self, ino, Operation::Attributes, FuseReply::Attributes(reply)),
         }
     }
 
@@ -183,7 +184,7 @@ impl Filesystem for Tree {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        lay!(self, ino, Operation::Read { offset, len: size.into() }, Reply::Data(reply));
+        lay!(self, ino, Operation::Read { offset, len: size.into() }, FuseReply::Data(reply));
     }
 
     fn write(
@@ -216,7 +217,7 @@ impl Filesystem for Tree {
         // O_SYNC contains O_DSYNC.
         let durable = flags.0 & libc::O_DSYNC != 0;
         let what = Operation::Write { offset, len, buffer, durable };
-        entry.inbox.push(FileRequest { what, reply: Reply::Written(reply) });
+        entry.inbox.push(FileRequest { what, reply: FuseReply::Written(reply) });
     }
 
     fn fsync(
@@ -227,7 +228,7 @@ impl Filesystem for Tree {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        lay!(self, ino, Operation::Flush, Reply::Empty(reply));
+        lay!(self, ino, Operation::Flush, FuseReply::Empty(reply));
     }
 
     fn fallocate(
@@ -252,7 +253,7 @@ impl Filesystem for Tree {
             return reply.error(Errno::ENOSPC);
         }
         let what = Operation::Zero { offset, len, hole };
-        entry.inbox.push(FileRequest { what, reply: Reply::Empty(reply) });
+        entry.inbox.push(FileRequest { what, reply: FuseReply::Empty(reply) });
     }
 
     fn lseek(
@@ -270,7 +271,7 @@ impl Filesystem for Tree {
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        lay!(self, ino, Operation::Seek { offset, hole }, Reply::Seek(reply));
+        lay!(self, ino, Operation::Seek { offset, hole }, FuseReply::Seek(reply));
     }
 
     fn readdir(

@@ -9,7 +9,7 @@
 //! had read by then waits in `carry`.
 
 use super::handshake::{ALLOCATION_ID, Choice};
-use super::wire::{self, CommandKind, HEADER_MAX, Head, PAYLOAD_MAX, Request, command_flags};
+use super::wire::{self, CommandKind, HEADER_MAX, Head, NbdRequest, PAYLOAD_MAX, command_flags};
 use crate::device::{
     BUFFERS_MAX, ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session,
     SessionState, TenantId, WRITE,
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     owed: Slab<Owed>,
     /// Bytes of their buffers.
     bytes: usize,
-    answers: VecDeque<Answer>,
+    answers: VecDeque<NbdAnswer>,
     /// Bytes of the first answer that were sent.
     sent: usize,
 
@@ -68,32 +68,32 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 struct Partial {
-    request: Request,
+    request: NbdRequest,
     buffer: Buffer,
     filled: usize,
 }
 
 #[derive(Debug)]
 struct Refused {
-    request: Request,
+    request: NbdRequest,
     /// Bytes of its data that are to come.
     left: u64,
 }
 
 #[derive(Debug)]
 struct Owed {
-    request: Request,
+    request: NbdRequest,
     /// Bytes of a cache request that were read.
     read: u64,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct NbdAnswer {
     head: Head,
     body: Buffer,
 }
 
-impl Answer {
+impl NbdAnswer {
     fn len(&self) -> usize {
         self.head.bytes().len() + self.body.len()
     }
@@ -221,7 +221,7 @@ impl Connection {
                 self.paused = true;
                 break;
             }
-            let Some(request) = Request::decode(style, header) else {
+            let Some(request) = NbdRequest::decode(style, header) else {
                 self.dead = true;
                 break;
             };
@@ -256,7 +256,7 @@ impl Connection {
     }
 
     /// Takes one request; returns how many bytes of its data were there.
-    fn take(&mut self, core: &mut Core, request: Request, behind: &[u8]) -> usize {
+    fn take(&mut self, core: &mut Core, request: NbdRequest, behind: &[u8]) -> usize {
         let fits = request.kind == CommandKind::Write && request.payload <= PAYLOAD_MAX.into();
         if request.payload > 0 && !fits {
             if request.payload > u32::MAX.into() {
@@ -299,7 +299,7 @@ impl Connection {
         0
     }
 
-    fn trim(&mut self, core: &mut Core, request: Request) {
+    fn trim(&mut self, core: &mut Core, request: NbdRequest) {
         match self.refusal(&request, Op::Discard) {
             Some(errno) => self.refuse(&request, errno),
             // It was not offered. ENOTSUP is the answer to fast zeroes alone.
@@ -308,7 +308,7 @@ impl Connection {
         }
     }
 
-    fn write_zeroes(&mut self, core: &mut Core, request: Request) {
+    fn write_zeroes(&mut self, core: &mut Core, request: NbdRequest) {
         let op = self.view.zeroing(request.flags & command_flags::NO_HOLE == 0);
         let fast = request.flags & command_flags::FAST_ZERO != 0;
         match self.refusal(&request, op) {
@@ -321,13 +321,13 @@ impl Connection {
 
     /// The client is going to read the range. Where the kernel has a page cache below us it is brought
     /// there, in reads that are scheduled as the client's own; elsewhere nothing is any nearer.
-    fn cache(&mut self, core: &mut Core, request: Request) {
+    fn cache(&mut self, core: &mut Core, request: NbdRequest) {
         if let Some(errno) = self.refusal(&request, Op::Read) {
             return self.refuse(&request, errno);
         }
         if !core.facts.page_cache || request.len == 0 {
             let head = Head::done(self.choice.style, &request);
-            return self.answers.push_back(Answer { head, body: Buffer::empty() });
+            return self.answers.push_back(NbdAnswer { head, body: Buffer::empty() });
         }
         let slot = self.owed.insert(Owed { request, read: 0 });
         self.cache_piece(core, slot);
@@ -352,11 +352,18 @@ impl Connection {
     }
 
     /// A write whose data is complete.
-    fn write(&mut self, core: &mut Core, request: Request, buffer: Buffer) {
+    fn write(&mut self, core: &mut Core, request: NbdRequest, buffer: Buffer) {
         self.order(core, request, Op::Write, WRITE, buffer);
     }
 
-    fn order(&mut self, core: &mut Core, request: Request, op: Op, flags: Flags, buffer: Buffer) {
+    fn order(
+        &mut self,
+        core: &mut Core,
+        request: NbdRequest,
+        op: Op,
+        flags: Flags,
+        buffer: Buffer,
+    ) {
         let view = self.view;
         if let Some(errno) = self.refusal(&request, op) {
             self.give_buffer(core, buffer);
@@ -378,7 +385,7 @@ impl Connection {
     }
 
     /// Why this request is not carried out.
-    fn refusal(&self, request: &Request, op: Op) -> Option<Errno> {
+    fn refusal(&self, request: &NbdRequest, op: Op) -> Option<Errno> {
         let end = request.offset.checked_add(request.len);
         if request.flags & !request.kind.flags() != 0 {
             Some(Errno::INVAL)
@@ -395,7 +402,7 @@ impl Connection {
     }
 
     /// What is stored in the range is asked in the order of the client's requests.
-    fn block_status(&mut self, core: &mut Core, request: Request) {
+    fn block_status(&mut self, core: &mut Core, request: NbdRequest) {
         let end = request.offset.checked_add(request.len);
         let inside = end.is_some_and(|end| end <= self.view.size);
         let known = request.flags & !request.kind.flags() == 0;
@@ -426,9 +433,9 @@ impl Connection {
         body
     }
 
-    fn refuse(&mut self, request: &Request, errno: Errno) {
+    fn refuse(&mut self, request: &NbdRequest, errno: Errno) {
         let head = Head::error(self.choice.style, request, wire::error_number(errno));
-        self.answers.push_back(Answer { head, body: Buffer::empty() });
+        self.answers.push_back(NbdAnswer { head, body: Buffer::empty() });
     }
 
     fn owes(&self) -> usize {
@@ -550,7 +557,7 @@ impl Session for Connection {
             }
             Ok(()) => Head::done(style, &request),
         };
-        self.answers.push_back(Answer { head, body });
+        self.answers.push_back(NbdAnswer { head, body });
     }
 
     fn holds_since(&self) -> Option<Instant> {

@@ -5,8 +5,8 @@
 //! an independent reading of the same bytes says what must be answered.
 
 use super::connection::Connection;
-use super::handshake::{Choice, Handshake, Offer, Security, Step};
-use super::wire::{CommandKind, PAYLOAD_MAX, Request, Style, command_flags, u32_at, u64_at};
+use super::handshake::{Choice, Handshake, HandshakeStep, Offer, Security};
+use super::wire::{CommandKind, NbdRequest, PAYLOAD_MAX, Style, command_flags, u32_at, u64_at};
 use crate::device::{ConnectionInfo, Core, DeviceOptions, ReplyTo, Session, SessionState};
 use crate::front::View;
 use crate::net::server::Permit;
@@ -36,7 +36,7 @@ fn offers() -> Vec<Offer> {
 /// Where a handshake ended.
 #[derive(Debug, PartialEq, Eq)]
 struct Agreed {
-    step: Step,
+    step: HandshakeStep,
     /// Bytes that were consumed.
     used: usize,
     out: Vec<u8>,
@@ -54,9 +54,9 @@ fn negotiate(bytes: &[u8], piece: usize) -> Agreed {
         assert!(out.len() - before < 64 << 10, "an answer without measure");
         used += taken;
         match step {
-            Step::Answered => {}
-            Step::More if come == bytes.len() => return Agreed { step, used, out },
-            Step::More => {
+            HandshakeStep::Answered => {}
+            HandshakeStep::More if come == bytes.len() => return Agreed { step, used, out },
+            HandshakeStep::More => {
                 assert!(come - used <= 48 << 10, "an option without end is waited for");
                 come = (come + piece).min(bytes.len());
             }
@@ -75,7 +75,7 @@ fn check_answers(agreed: &Agreed) {
         rest = &rest[20 + len..];
     }
     // Only the old way of choosing an export has an answer of another form.
-    let chosen = matches!(agreed.step, Step::Chosen(_));
+    let chosen = matches!(agreed.step, HandshakeStep::Chosen(_));
     assert!(rest.is_empty() || (chosen && [10, 134].contains(&rest.len())), "{} bytes", rest.len());
 }
 
@@ -84,7 +84,7 @@ pub fn handshake(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(SESSION_MAX)];
     let whole = negotiate(bytes, usize::MAX >> 1);
     check_answers(&whole);
-    if let Step::Chosen(Choice { export, size, style, allocation }) = whole.step {
+    if let HandshakeStep::Chosen(Choice { export, size, style, allocation }) = whole.step {
         assert_eq!(size, SIZE);
         assert!(export < offers().len() && (style != Style::Simple || !allocation));
     }
@@ -97,7 +97,7 @@ pub fn handshake(bytes: &[u8]) {
 #[derive(Debug, Default)]
 struct Asked {
     /// Requests that may be answered, by cookie.
-    owed: BTreeMap<u64, Vec<Request>>,
+    owed: BTreeMap<u64, Vec<NbdRequest>>,
     count: usize,
     /// All of them must be: the stream ends at the border of a request or by a disconnect.
     clean: bool,
@@ -112,7 +112,7 @@ impl Asked {
                 asked.clean = true;
                 return asked;
             };
-            let Some(request) = Request::decode(style, head) else { return asked };
+            let Some(request) = NbdRequest::decode(style, head) else { return asked };
             bytes = &bytes[head.len()..];
             if request.payload > u32::MAX.into() {
                 return asked;
@@ -136,8 +136,8 @@ impl Asked {
 
     /// Takes the answers off the list; each must belong to a request.
     fn check(mut self, choice: Choice, mut replies: &[u8]) {
-        let what = |r: &Request| (r.kind, r.offset, r.len);
-        let alike = |l: &Vec<Request>| l.iter().all(|r| what(r) == what(&l[0]));
+        let what = |r: &NbdRequest| (r.kind, r.offset, r.len);
+        let alike = |l: &Vec<NbdRequest>| l.iter().all(|r| what(r) == what(&l[0]));
         if !self.owed.values().all(alike) {
             // Answers to different requests of one cookie cannot be told apart by anybody.
             return;
@@ -149,7 +149,7 @@ impl Asked {
                 return;
             };
             let list = self.owed.get_mut(&cookie).expect("nobody asked that");
-            let fits = |r: &Request| {
+            let fits = |r: &NbdRequest| {
                 let chunks = match choice.style {
                     Style::Simple => false,
                     Style::Structured => {
@@ -194,7 +194,7 @@ impl Asked {
 fn reply(
     replies: &mut &[u8],
     choice: Choice,
-    owed: &BTreeMap<u64, Vec<Request>>,
+    owed: &BTreeMap<u64, Vec<NbdRequest>>,
 ) -> Option<(bool, u64, u32, Option<usize>)> {
     let bytes = *replies;
     let known =
@@ -224,7 +224,7 @@ fn reply(
             *replies = &bytes[size + len..];
             assert_eq!(flags, 1, "one chunk per answer");
             let asked = owed.get(&cookie).map_or(&[][..], |l| l);
-            let offsets = |r: &Request| u64_at(head, 16) == r.offset;
+            let offsets = |r: &NbdRequest| u64_at(head, 16) == r.offset;
             assert!(!extended || asked.iter().any(offsets), "the offset of no request");
             match kind {
                 0 => {
@@ -259,7 +259,7 @@ fn reply(
 pub fn session(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(SESSION_MAX)];
     let agreed = negotiate(bytes, usize::MAX >> 1);
-    if let Step::Chosen(choice) = agreed.step {
+    if let HandshakeStep::Chosen(choice) = agreed.step {
         let rest = &bytes[agreed.used..];
         Served::new(choice, rest).run(rest);
     }
@@ -404,7 +404,7 @@ mod tests {
             _ => option(7, &[text(name), vec![0, 0]].concat()),
         });
         let style = match negotiate(&bytes, 1 << 20).step {
-            Step::Chosen(choice) => choice.style,
+            HandshakeStep::Chosen(choice) => choice.style,
             _ => Style::Simple,
         };
         for n in 0..random.below(40) {
@@ -511,7 +511,8 @@ mod tests {
             if seed % 3 != 0 {
                 mutate(&mut bytes, &mut random);
             }
-            chosen += u32::from(matches!(negotiate(&bytes, 1 << 20).step, Step::Chosen(_)));
+            chosen +=
+                u32::from(matches!(negotiate(&bytes, 1 << 20).step, HandshakeStep::Chosen(_)));
             // A failure is repeated by its number.
             println!("seed {seed}");
             handshake(&bytes);

@@ -28,7 +28,7 @@ pub(super) struct Choice {
 
 /// How it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum HandshakeStep {
     /// More bytes are needed.
     More,
     /// An answer was made; go on once it is sent.
@@ -133,7 +133,12 @@ impl Handshake {
     }
 
     /// Looks at the bytes that came and were not consumed yet. Returns how many it consumed.
-    pub fn feed(&mut self, input: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> (usize, Step) {
+    pub fn feed(
+        &mut self,
+        input: &[u8],
+        offers: &[Offer],
+        out: &mut Vec<u8>,
+    ) -> (usize, HandshakeStep) {
         if !self.greeted {
             return self.greeting(input);
         }
@@ -141,7 +146,7 @@ impl Handshake {
             let expected = OPTION.to_be_bytes();
             let seen = input.len().min(8);
             let wrong = input[..seen] != expected[..seen];
-            return (0, if wrong { Step::Close } else { Step::More });
+            return (0, if wrong { HandshakeStep::Close } else { HandshakeStep::More });
         }
         let (magic, id, len) = (u64_at(input, 0), u32_at(input, 8), u32_at(input, 12));
         self.options += 1;
@@ -149,45 +154,51 @@ impl Handshake {
             if magic == OPTION && len > OPTION_MAX {
                 answer(out, id, reply::TOO_BIG, &[]);
             }
-            return (input.len(), Step::Close);
+            return (input.len(), HandshakeStep::Close);
         }
         let end = 16 + len as usize;
         if input.len() < end {
             self.options -= 1;
-            return (0, Step::More);
+            return (0, HandshakeStep::More);
         }
         (end, self.option(id, &input[16..end], offers, out))
     }
 
-    fn greeting(&mut self, input: &[u8]) -> (usize, Step) {
+    fn greeting(&mut self, input: &[u8]) -> (usize, HandshakeStep) {
         if input.len() < 4 {
-            return (0, Step::More);
+            return (0, HandshakeStep::More);
         }
         let client = u32_at(input, 0);
         if client & !u32::from(FIXED | NO_ZEROES) != 0 {
             // A client that wants what was not offered is to be dropped.
-            return (4, Step::Close);
+            return (4, HandshakeStep::Close);
         }
         self.greeted = true;
         self.zeroes = client & u32::from(NO_ZEROES) == 0;
-        (4, Step::Answered)
+        (4, HandshakeStep::Answered)
     }
 
-    fn option(&mut self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Step {
+    fn option(
+        &mut self,
+        id: u32,
+        data: &[u8],
+        offers: &[Offer],
+        out: &mut Vec<u8>,
+    ) -> HandshakeStep {
         if self.security == Security::Required && !matches!(id, option::ABORT | option::STARTTLS) {
             if id == option::EXPORT_NAME {
                 // It has no answer that says no.
-                return Step::Close;
+                return HandshakeStep::Close;
             }
             answer(out, id, reply::TLS_REQUIRED, b"this server wants TLS first");
-            return Step::Answered;
+            return HandshakeStep::Answered;
         }
         match id {
             option::STARTTLS => return self.start_tls(data, out),
             option::EXPORT_NAME => return self.export_name(data, offers, out),
             option::ABORT => {
                 answer(out, id, reply::ACK, &[]);
-                return Step::Close;
+                return HandshakeStep::Close;
             }
             option::LIST if data.is_empty() => {
                 for offer in offers {
@@ -215,10 +226,10 @@ impl Handshake {
             option::LIST_META | option::SET_META => self.contexts(id, data, offers, out),
             _ => answer(out, id, reply::UNSUPPORTED, &[]),
         }
-        Step::Answered
+        HandshakeStep::Answered
     }
 
-    fn start_tls(&self, data: &[u8], out: &mut Vec<u8>) -> Step {
+    fn start_tls(&self, data: &[u8], out: &mut Vec<u8>) -> HandshakeStep {
         let kind = match self.security {
             Security::None => reply::UNSUPPORTED,
             Security::Established => reply::INVALID,
@@ -226,25 +237,25 @@ impl Handshake {
             Security::Offered | Security::Required => reply::ACK,
         };
         answer(out, option::STARTTLS, kind, &[]);
-        if kind == reply::ACK { Step::Secure } else { Step::Answered }
+        if kind == reply::ACK { HandshakeStep::Secure } else { HandshakeStep::Answered }
     }
 
-    fn choice(&self, export: usize, offers: &[Offer]) -> Step {
+    fn choice(&self, export: usize, offers: &[Offer]) -> HandshakeStep {
         let allocation = self.style != Style::Simple && self.allocation == Some(export);
         let size = offers[export].size;
-        Step::Chosen(Choice { export, size, style: self.style, allocation })
+        HandshakeStep::Chosen(Choice { export, size, style: self.style, allocation })
     }
 
     fn flags(&self, offer: &Offer) -> u16 {
         offer.flags | if self.style == Style::Simple { 0 } else { flags::SEND_DF }
     }
 
-    fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Step {
+    fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> HandshakeStep {
         if self.style == Style::Extended {
             // Forbidden behind them, and this option has no answer that says no.
-            return Step::Close;
+            return HandshakeStep::Close;
         }
-        let Some(export) = find(name, offers) else { return Step::Close };
+        let Some(export) = find(name, offers) else { return HandshakeStep::Close };
         out.extend(offers[export].size.to_be_bytes());
         out.extend(self.flags(&offers[export]).to_be_bytes());
         if self.zeroes {
@@ -253,19 +264,19 @@ impl Handshake {
         self.choice(export, offers)
     }
 
-    fn info(&self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Step {
+    fn info(&self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> HandshakeStep {
         let Some((name, rest)) = name_and_rest(data) else {
             answer(out, id, reply::INVALID, &[]);
-            return Step::Answered;
+            return HandshakeStep::Answered;
         };
         // A number of 16-bit kinds of information follows.
         if rest.len() < 2 || rest.len() != 2 + 2 * usize::from(u16_at(rest, 0)) {
             answer(out, id, reply::INVALID, &[]);
-            return Step::Answered;
+            return HandshakeStep::Answered;
         }
         let Some(export) = find(name, offers) else {
             answer(out, id, reply::UNKNOWN, b"no such export");
-            return Step::Answered;
+            return HandshakeStep::Answered;
         };
         let offer = &offers[export];
         let asked = |kind: u16| rest[2..].chunks_exact(2).any(|k| u16_at(k, 0) == kind);
@@ -283,7 +294,7 @@ impl Handshake {
         let sizes = [offer.block, preferred, PAYLOAD_MAX].map(u32::to_be_bytes).concat();
         answer(out, id, reply::INFO, &[&3u16.to_be_bytes(), &sizes[..]].concat());
         answer(out, id, reply::ACK, &[]);
-        if id == option::GO { self.choice(export, offers) } else { Step::Answered }
+        if id == option::GO { self.choice(export, offers) } else { HandshakeStep::Answered }
     }
 
     fn contexts(&mut self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) {

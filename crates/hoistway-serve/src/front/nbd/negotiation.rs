@@ -2,7 +2,7 @@
 //! has chosen an export, and sends each to the owner thread of that device.
 
 use super::connection::Connection;
-use super::handshake::{Choice, Handshake, Offer, Security, Step};
+use super::handshake::{Choice, Handshake, HandshakeStep, Offer, Security};
 use super::rules::{ClientMatch, Identity};
 use super::tls::Relays;
 use crate::device::{ConnectionInfo, Device, Group, Message};
@@ -111,16 +111,16 @@ impl Protocol for Negotiations {
         let (used, step) = client.handshake.feed(input, &self.offers, output);
         input.drain(..used);
         match step {
-            Step::More => Next::Read,
-            Step::Answered => Next::Again,
-            Step::Close => Next::Drop,
+            HandshakeStep::More => Next::Read,
+            HandshakeStep::Answered => Next::Again,
+            HandshakeStep::Close => Next::Drop,
             // Said in the clear, by whomever, to be heard as if it had come under TLS: no answer at all.
-            Step::Secure if !input.is_empty() => {
+            HandshakeStep::Secure if !input.is_empty() => {
                 output.clear();
                 Next::Drop
             }
-            Step::Secure => Next::Replace,
-            Step::Chosen(choice) => {
+            HandshakeStep::Secure => Next::Replace,
+            HandshakeStep::Chosen(choice) => {
                 client.choice = Some(choice);
                 Next::HandOver
             }

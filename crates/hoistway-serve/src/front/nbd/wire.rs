@@ -85,7 +85,7 @@ impl CommandKind {
 
 /// A request as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct NbdRequest {
     /// `PAYLOAD_LEN` is left where it, or the lack of it, is a mistake.
     pub flags: u16,
     pub kind: CommandKind,
@@ -97,10 +97,10 @@ pub(super) struct Request {
     pub payload: u64,
 }
 
-impl Request {
+impl NbdRequest {
     /// Reads a header of that style. `None`: this is not a request, and where the next one begins cannot
     /// be known.
-    pub fn decode(style: Style, bytes: &[u8]) -> Option<Request> {
+    pub fn decode(style: Style, bytes: &[u8]) -> Option<NbdRequest> {
         let extended = style == Style::Extended;
         let magic = if extended { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC };
         if u32_at(bytes, 0) != magic {
@@ -130,7 +130,7 @@ impl Request {
         }
         let payload = if carries { len } else { 0 };
         let (cookie, offset) = (u64_at(bytes, 8), u64_at(bytes, 16));
-        Some(Request { flags, kind, cookie, offset, len, payload })
+        Some(NbdRequest { flags, kind, cookie, offset, len, payload })
     }
 }
 
@@ -156,7 +156,7 @@ impl Head {
     }
 
     /// The request is carried out; nothing follows.
-    pub fn done(style: Style, request: &Request) -> Head {
+    pub fn done(style: Style, request: &NbdRequest) -> Head {
         match style {
             Style::Extended => Head::chunk(style, request, chunk::NONE, 0),
             _ => Head::simple(request, 0),
@@ -164,7 +164,7 @@ impl Head {
     }
 
     /// Of a read; the data follows.
-    pub fn data(style: Style, request: &Request) -> Head {
+    pub fn data(style: Style, request: &NbdRequest) -> Head {
         match style {
             Style::Simple => Head::simple(request, 0),
             _ => {
@@ -176,7 +176,7 @@ impl Head {
     }
 
     /// Of a request that failed.
-    pub fn error(style: Style, request: &Request, error: u32) -> Head {
+    pub fn error(style: Style, request: &NbdRequest, error: u32) -> Head {
         let data = matches!(request.kind, CommandKind::Read | CommandKind::BlockStatus);
         if style == Style::Simple || (style == Style::Structured && !data) {
             return Head::simple(request, error);
@@ -189,7 +189,7 @@ impl Head {
     }
 
     /// Of a block status; as many [`descriptor`](Head::descriptor)s follow.
-    pub fn block_status(style: Style, request: &Request, context: u32, count: u32) -> Head {
+    pub fn block_status(style: Style, request: &NbdRequest, context: u32, count: u32) -> Head {
         let descriptors = u64::from(count) * Head::descriptor(style) as u64;
         let extended = style == Style::Extended;
         let (kind, before) = match extended {
@@ -209,14 +209,14 @@ impl Head {
         if style == Style::Extended { 16 } else { 8 }
     }
 
-    fn simple(request: &Request, error: u32) -> Head {
+    fn simple(request: &NbdRequest, error: u32) -> Head {
         let mut head = Head::begin(SIMPLE_MAGIC);
         head.put(&error.to_be_bytes());
         head.put(&request.cookie.to_be_bytes());
         head
     }
 
-    fn chunk(style: Style, request: &Request, kind: u16, payload: u64) -> Head {
+    fn chunk(style: Style, request: &NbdRequest, kind: u16, payload: u64) -> Head {
         let extended = style == Style::Extended;
         let mut head = Head::begin(if extended { EXTENDED_CHUNK_MAGIC } else { CHUNK_MAGIC });
         // DONE: every reply of ours is a single chunk.

@@ -1,7 +1,7 @@
 //! The driver itself: the control device, and a queue over io_uring and shared memory.
 
 use super::queue::Ring;
-use super::wire::{self, Control, DEPTH_MAX, DESCRIPTION, DeviceInfo, QueueCommand, Request};
+use super::wire::{self, Control, DEPTH_MAX, DESCRIPTION, DeviceInfo, QueueCommand, UblkRequest};
 use crate::error::{ServeError, os};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
@@ -203,9 +203,9 @@ impl Ring for DriverRing {
         Some((done.user_data() as u16, done.result()))
     }
 
-    fn request(&self, tag: u16) -> Result<Request, Errno> {
+    fn request(&self, tag: u16) -> Result<UblkRequest, Errno> {
         assert!(tag < self.depth, "the queue knows its tags");
-        Request::decode(&self.descriptions.read(tag))
+        UblkRequest::decode(&self.descriptions.read(tag))
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
         file.set_len(8192).unwrap();
         let descriptions = Descriptions::map(&file, 256).unwrap();
         for tag in [0u16, 1, 255] {
-            let request = Request {
+            let request = UblkRequest {
                 op: Op::Write,
                 start: u64::from(tag) << 20,
                 sectors: 8 + u32::from(tag),
@@ -282,7 +282,7 @@ mod tests {
                 keep: false,
             };
             file.write_all_at(&request.encode(), u64::from(tag) * 24).unwrap();
-            assert_eq!(Request::decode(&descriptions.read(tag)), Ok(request));
+            assert_eq!(UblkRequest::decode(&descriptions.read(tag)), Ok(request));
         }
     }
 

@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use wire::{Control, DeviceInfo, Mark, Params, State};
+use wire::{Control, DeviceInfo, DeviceState, Mark, Params};
 
 /// ublk in the registry.
 pub static FRONT: Front = Front {
@@ -93,7 +93,7 @@ impl Disk {
             request_max: REQUEST_MAX,
             device: wire::ANY_DEVICE,
             process,
-            state: State::Dead,
+            state: DeviceState::Dead,
             mark: Mark::of(std::process::id()),
         };
         let mut answer = asked.encode();
@@ -273,7 +273,7 @@ fn remove_left(control: &mut ControlDevice) -> Vec<String> {
 /// whose server was killed, but its server lives.
 fn left_by(info: &DeviceInfo, alive: impl Fn(u32) -> bool) -> Option<u32> {
     let process = info.mark.process()?;
-    (info.state == State::Dead && !alive(process)).then_some(process)
+    (info.state == DeviceState::Dead && !alive(process)).then_some(process)
 }
 
 impl Drop for Disk {
@@ -300,11 +300,11 @@ mod tests {
             mark,
         };
         let (alive, gone) = (|_| true, |_| false);
-        let left = of(State::Dead, Mark::of(77));
+        let left = of(DeviceState::Dead, Mark::of(77));
         assert_eq!(left_by(&left, gone), Some(77));
         // Being started.
         assert_eq!(left_by(&left, alive), None);
-        assert_eq!(left_by(&of(State::Used, Mark::of(77)), gone), None);
+        assert_eq!(left_by(&of(DeviceState::Used, Mark::of(77)), gone), None);
         // Another program's.
         let other = DeviceInfo::decode(&[0; DeviceInfo::LEN]);
         assert_eq!(left_by(&other, gone), None);

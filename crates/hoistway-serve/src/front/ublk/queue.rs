@@ -8,7 +8,7 @@
 //!
 //! Memory is bounded by the number of tags times the longest request.
 
-use super::wire::{QueueCommand, Request};
+use super::wire::{QueueCommand, UblkRequest};
 use crate::device::{
     ConnectionInfo, Core, Finished, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
 };
@@ -41,7 +41,7 @@ pub(super) trait Ring: fmt::Debug + Send {
     fn completion(&mut self) -> Option<(u16, i32)>;
 
     /// The request of a tag whose fetch has completed with 0.
-    fn request(&self, tag: u16) -> Result<Request, Errno>;
+    fn request(&self, tag: u16) -> Result<UblkRequest, Errno>;
 }
 
 /// Result of a fetch that will bring no request: ENODEV.
@@ -78,9 +78,9 @@ enum Tag {
     /// A fetch waits with the driver.
     Fetching(Buffer),
     /// Its request is an I/O that has no use for the buffer.
-    WithoutData(Request, Buffer),
+    WithoutData(UblkRequest, Buffer),
     /// Its request is an I/O that has the buffer.
-    WithData(Request),
+    WithData(UblkRequest),
     Gone,
 }
 
@@ -171,7 +171,7 @@ impl<R: Ring> Queue<R> {
     }
 
     /// The driver keeps to what we told it; who does not gets an error, and nobody else's bytes.
-    fn check(&self, request: &Request, buffer: &Buffer) -> Result<(), Errno> {
+    fn check(&self, request: &UblkRequest, buffer: &Buffer) -> Result<(), Errno> {
         let len = u64::from(request.sectors) * 512;
         let end = request.start.checked_mul(512).and_then(|at| at.checked_add(len));
         let data = matches!(request.op, Op::Read | Op::Write);
@@ -191,11 +191,11 @@ impl<R: Ring> Queue<R> {
         }
     }
 
-    fn offset(&self, request: &Request) -> u64 {
+    fn offset(&self, request: &UblkRequest) -> u64 {
         self.view.offset + request.start * 512
     }
 
-    fn op(&self, request: &Request) -> Op {
+    fn op(&self, request: &UblkRequest) -> Op {
         match request.op {
             Op::WriteZeroes => self.view.zeroing(!request.keep),
             other => other,
@@ -224,7 +224,7 @@ impl<R> Drop for Queue<R> {
     }
 }
 
-fn flags(request: &Request) -> Flags {
+fn flags(request: &UblkRequest) -> Flags {
     let flags = match request.op {
         Op::Read | Op::Discard => Flags::NONE,
         Op::Flush => Flags::PREFLUSH,

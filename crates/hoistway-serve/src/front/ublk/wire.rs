@@ -91,14 +91,14 @@ pub(super) struct DeviceInfo {
     pub device: u32,
     pub process: i32,
     /// Told by the driver.
-    pub state: State,
+    pub state: DeviceState,
     /// Whose it is. The driver keeps it and reads nothing into it.
     pub mark: Mark,
 }
 
 /// State of a device, as the driver tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum DeviceState {
     /// Not started yet, stopped, or its server is gone.
     Dead,
     /// Live, or waiting to be recovered.
@@ -148,8 +148,8 @@ impl DeviceInfo {
             device: u32::from_ne_bytes(array(bytes, 12)),
             process: i32::from_ne_bytes(array(bytes, 16)),
             state: match u16::from_ne_bytes(array(bytes, 4)) {
-                0 => State::Dead,
-                _ => State::Used,
+                0 => DeviceState::Dead,
+                _ => DeviceState::Used,
             },
             mark: Mark(u64::from_ne_bytes(array(bytes, 32))),
         }
@@ -235,7 +235,7 @@ impl QueueCommand {
 
 /// A request as the driver describes it (`ublksrv_io_desc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct UblkRequest {
     pub op: Op,
     /// 512-byte sectors.
     pub start: u64,
@@ -245,11 +245,11 @@ pub(super) struct Request {
     pub keep: bool,
 }
 
-impl Request {
+impl UblkRequest {
     /// # Errors
     ///
     /// EOPNOTSUPP for what we never said we could.
-    pub fn decode(bytes: &[u8; DESCRIPTION]) -> Result<Request, Errno> {
+    pub fn decode(bytes: &[u8; DESCRIPTION]) -> Result<UblkRequest, Errno> {
         let word = u32::from_ne_bytes(array(bytes, 0));
         let op = match word & 0xff {
             0 => Op::Read,
@@ -259,7 +259,7 @@ impl Request {
             5 => Op::WriteZeroes,
             _ => return Err(Errno::OPNOTSUPP),
         };
-        Ok(Request {
+        Ok(UblkRequest {
             op,
             start: u64::from_ne_bytes(array(bytes, 8)),
             sectors: u32::from_ne_bytes(array(bytes, 4)),
@@ -332,7 +332,7 @@ mod tests {
             request_max: 1 << 19,
             device: 9,
             process: 77,
-            state: State::Dead,
+            state: DeviceState::Dead,
             mark: Mark::of(0x0102_0304),
         };
         let mut bytes = info.encode();
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(DeviceInfo::decode(&bytes), info);
         for state in [1, 2] {
             bytes[4] = state;
-            assert_eq!(DeviceInfo::decode(&bytes), DeviceInfo { state: State::Used, ..info });
+            assert_eq!(DeviceInfo::decode(&bytes), DeviceInfo { state: DeviceState::Used, ..info });
         }
 
         let params = Params {
@@ -375,14 +375,14 @@ mod tests {
     fn requests_are_read_as_they_were_written() {
         for op in [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes] {
             for (durable, keep) in [(false, false), (true, false), (false, true)] {
-                let request = Request { op, start: 1 << 40, sectors: 1024, durable, keep };
-                assert_eq!(Request::decode(&request.encode()), Ok(request));
+                let request = UblkRequest { op, start: 1 << 40, sectors: 1024, durable, keep };
+                assert_eq!(UblkRequest::decode(&request.encode()), Ok(request));
             }
         }
         let mut unknown = [0; DESCRIPTION];
         for op in [4u32, 6, 10, 255] {
             unknown[..4].copy_from_slice(&op.to_ne_bytes());
-            assert_eq!(Request::decode(&unknown), Err(Errno::OPNOTSUPP));
+            assert_eq!(UblkRequest::decode(&unknown), Err(Errno::OPNOTSUPP));
         }
     }
 }

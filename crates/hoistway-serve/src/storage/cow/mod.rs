@@ -136,8 +136,8 @@ fn open_file(
         let message = "an overlay that is kept wants a base that is kept: file:PATH";
         return Err(ServeError::Refused(message.into()));
     };
-    let shape = overlay::Shape::of(base, facts.size, facts.block)?;
-    let overlay::Opened { file, bits, data, punches } = overlay::open(path, &shape)?;
+    let shape = overlay::OverlayShape::of(base, facts.size, facts.block)?;
+    let overlay::OpenedOverlay { file, bits, data, punches } = overlay::open(path, &shape)?;
     let (backend, _, warning) = file::backend(file, options.way, false)?;
     let below = Lower::new(backend, file::DEPTH);
     Ok((FileOverlay { below, data, punches, sync: Sync::default() }, bits, warning))

@@ -23,7 +23,7 @@ use std::path::Path;
 
 /// An overlay that was opened, with the map it holds.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedOverlay {
     pub file: File,
     pub bits: Bits,
     /// Where the blocks begin.
@@ -42,20 +42,20 @@ const ALIGN: u64 = 1 << 20;
 
 /// What an overlay must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct OverlayShape {
     pub size: u64,
     pub block: u32,
     /// Modification time of the base, if it is a file: seconds and nanoseconds.
     pub modified: (i64, i64),
 }
 
-impl Shape {
+impl OverlayShape {
     /// That of a base with so many bytes.
-    pub fn of(base: &Path, size: u64, block: u32) -> Result<Shape, ServeError> {
+    pub fn of(base: &Path, size: u64, block: u32) -> Result<OverlayShape, ServeError> {
         let of = |m: Metadata| if m.is_file() { (m.mtime(), m.mtime_nsec()) } else { (0, 0) };
         let modified = std::fs::metadata(base).map(of);
         let modified = modified.map_err(os(base.display().to_string()))?;
-        Ok(Shape { size, block, modified })
+        Ok(OverlayShape { size, block, modified })
     }
 
     fn blocks(&self) -> u64 {
@@ -143,7 +143,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// # Errors
 ///
 /// When it is in use, is no overlay, or is one of another base or of this base as it was before.
-pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, ServeError> {
+pub(super) fn open(path: &Path, shape: &OverlayShape) -> Result<OpenedOverlay, ServeError> {
     let name = || path.display().to_string();
     let place = Place::of(path)?;
     let file = if place.what()?.is_none() { place.create(0o666) } else { place.open_writable() }?;
@@ -158,11 +158,11 @@ pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, ServeError> {
         load(&file, shape, &mut bits).map_err(os(name()))?;
     }
     let punches = file::punches(&file, shape.data() + shape.size);
-    Ok(Opened { file, bits, data: shape.data(), punches })
+    Ok(OpenedOverlay { file, bits, data: shape.data(), punches })
 }
 
 /// The header comes last: a file without one is empty, or is refused.
-fn create(file: &File, place: &Place, shape: &Shape) -> io::Result<()> {
+fn create(file: &File, place: &Place, shape: &OverlayShape) -> io::Result<()> {
     file.set_len(shape.data() + shape.size)?;
     fdatasync(file)?;
     file.write_all_at(&shape.header(), 0)?;
@@ -171,7 +171,7 @@ fn create(file: &File, place: &Place, shape: &Shape) -> io::Result<()> {
     Ok(())
 }
 
-fn check(file: &File, path: &Path, shape: &Shape) -> Result<(), ServeError> {
+fn check(file: &File, path: &Path, shape: &OverlayShape) -> Result<(), ServeError> {
     let mut header = [0; HEADER];
     let whole = file.read_exact_at(&mut header, 0).is_ok();
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight"));
@@ -196,7 +196,7 @@ fn check(file: &File, path: &Path, shape: &Shape) -> Result<(), ServeError> {
 }
 
 /// Reads the map, as far as there is one: it is as sparse as the blocks.
-fn load(file: &File, shape: &Shape, bits: &mut Bits) -> io::Result<()> {
+fn load(file: &File, shape: &OverlayShape, bits: &mut Bits) -> io::Result<()> {
     let pages = shape.blocks().div_ceil(PAGE_BITS);
     let (mut at, end) = (MAP, MAP + pages * PAGE as u64);
     while at < end {

@@ -30,14 +30,14 @@ struct Run {
     /// Commands that are done with it.
     for_whom: Vec<u32>,
     pages: Vec<(usize, Buffer)>,
-    step: Step,
+    step: SyncStep,
     /// Commands below that are under way.
     under_way: usize,
     result: Result<(), Errno>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum SyncStep {
     Blocks,
     Map,
     MapSync,
@@ -69,7 +69,7 @@ impl Sync {
         self.run = Some(Run {
             for_whom: std::mem::take(&mut self.waiting),
             pages: std::mem::take(&mut self.dirty).into_iter().map(copy).collect(),
-            step: Step::Blocks,
+            step: SyncStep::Blocks,
             under_way: 1,
             result: Ok(()),
         });
@@ -92,10 +92,10 @@ impl Sync {
         }
         let next = match run.step {
             _ if run.result.is_err() => None,
-            Step::Blocks if run.pages.is_empty() => None,
-            Step::Blocks => Some(Step::Map),
-            Step::Map => Some(Step::MapSync),
-            Step::MapSync => None,
+            SyncStep::Blocks if run.pages.is_empty() => None,
+            SyncStep::Blocks => Some(SyncStep::Map),
+            SyncStep::Map => Some(SyncStep::MapSync),
+            SyncStep::MapSync => None,
         };
         if let Some(step) = next {
             run.step = step;
@@ -114,7 +114,7 @@ impl Sync {
 
 impl Run {
     fn issue(&mut self, now: Instant, below: &mut Lower) {
-        if self.step == Step::MapSync {
+        if self.step == SyncStep::MapSync {
             self.under_way = 1;
             return below.submit(now, Owner::Sync, (Op::Flush, 0, 0), Vec::new());
         }

@@ -62,7 +62,7 @@ impl Relays {
         let mut relays = Vec::new();
         for n in 0..threads {
             let mailbox = Arc::new(Mailbox { wakeup: EventFd::new()?, messages: Mutex::default() });
-            let worker = Worker::new(Arc::clone(&mailbox), Arc::clone(&tls.config))?;
+            let worker = RelayWorker::new(Arc::clone(&mailbox), Arc::clone(&tls.config))?;
             let name = format!("hoistway-tls-{n}");
             let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
             relays.push(RelayThread { mailbox, thread: Mutex::new(Some(thread)) });
@@ -105,12 +105,12 @@ impl Mailbox {
 }
 
 /// What a thread works on.
-struct Worker {
+struct RelayWorker {
     mailbox: Arc<Mailbox>,
     config: Arc<ServerConfig>,
     epoll: OwnedFd,
     clock: Clock,
-    sessions: Vec<Option<Session>>,
+    sessions: Vec<Option<RelaySession>>,
     vacant: Vec<usize>,
     serial: u32,
     /// Sessions that have more to do although nothing happens on their sockets.
@@ -120,18 +120,18 @@ struct Worker {
     last: Option<Instant>,
 }
 
-struct Session {
+struct RelaySession {
     relay: Relay,
     serial: u32,
 }
 
 const WAKEUP: u64 = u64::MAX;
 
-impl Worker {
-    fn new(mailbox: Arc<Mailbox>, config: Arc<ServerConfig>) -> io::Result<Worker> {
+impl RelayWorker {
+    fn new(mailbox: Arc<Mailbox>, config: Arc<ServerConfig>) -> io::Result<RelayWorker> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &mailbox.wakeup, EventData::new_u64(WAKEUP), EventFlags::IN)?;
-        Ok(Worker {
+        Ok(RelayWorker {
             mailbox,
             config,
             epoll,
@@ -221,7 +221,7 @@ impl Worker {
             self.vacant.push(index);
             return;
         }
-        self.sessions[index] = Some(Session { relay, serial: self.serial });
+        self.sessions[index] = Some(RelaySession { relay, serial: self.serial });
         self.go_on(now, number);
     }
 

@@ -28,7 +28,7 @@ struct State {
     pushed: Vec<QueueCommand>,
     /// Address of the buffer of each tag that waits for a request.
     waiting: Vec<Option<u64>>,
-    requests: Vec<Option<Result<Request, Errno>>>,
+    requests: Vec<Option<Result<UblkRequest, Errno>>>,
     completions: VecDeque<(u16, i32)>,
     results: Vec<Option<i32>>,
     closed: bool,
@@ -78,7 +78,7 @@ impl Ring for FakeRing {
         next
     }
 
-    fn request(&self, tag: u16) -> Result<Request, Errno> {
+    fn request(&self, tag: u16) -> Result<UblkRequest, Errno> {
         let state = self.0.state.lock().unwrap();
         state.requests[usize::from(tag)].expect("the driver has described it")
     }
@@ -118,7 +118,7 @@ impl Driver {
 
     /// Sends a request as the kernel does: data of writes goes into the buffer before, data of reads
     /// comes out of it afterwards.
-    fn begin(&self, request: Result<Request, Errno>, data: &[u8]) -> usize {
+    fn begin(&self, request: Result<UblkRequest, Errno>, data: &[u8]) -> usize {
         let (tag, address) = self.wait(|state| {
             // A tag whose result nobody has looked at is not free.
             let free = |&tag: &usize| state.waiting[tag].is_some() && state.results[tag].is_none();
@@ -146,13 +146,13 @@ impl Driver {
     }
 
     fn ask(&self, op: Op, start: u64, sectors: u32) -> i32 {
-        let request = Request { op, start, sectors, durable: false, keep: false };
+        let request = UblkRequest { op, start, sectors, durable: false, keep: false };
         let tag = self.begin(Ok(request), &[]);
         self.end(tag, 0).0
     }
 
     fn read(&self, start: u64, sectors: u32) -> Vec<u8> {
-        let request = Request { op: Op::Read, start, sectors, durable: false, keep: false };
+        let request = UblkRequest { op: Op::Read, start, sectors, durable: false, keep: false };
         let tag = self.begin(Ok(request), &[]);
         let (result, data) = self.end(tag, sectors as usize * 512);
         assert_eq!(result, sectors as i32 * 512);
@@ -161,7 +161,7 @@ impl Driver {
 
     fn write(&self, start: u64, data: &[u8], durable: bool) -> i32 {
         let sectors = data.len() as u32 / 512;
-        let request = Request { op: Op::Write, start, sectors, durable, keep: false };
+        let request = UblkRequest { op: Op::Write, start, sectors, durable, keep: false };
         let tag = self.begin(Ok(request), data);
         self.end(tag, 0).0
     }
@@ -257,7 +257,7 @@ fn all_tags_work_at_once() {
                 if write {
                     shadow[range.clone()].fill((round + n) as u8);
                 }
-                let request = Request { op, start, sectors, durable: false, keep: false };
+                let request = UblkRequest { op, start, sectors, durable: false, keep: false };
                 let data = if write { &shadow[range.clone()] } else { &[][..] };
                 (driver.begin(Ok(request), data), write, range)
             })

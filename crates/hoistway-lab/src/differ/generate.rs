@@ -5,7 +5,7 @@
 //! now and then, or nothing would ever merge or lie next to anything else.
 
 use hoistway::unit::IoPrio;
-use hoistway_machine::linux::actor::scenario::{Change, Load, Order, Process, Scenario, What};
+use hoistway_machine::linux::actor::scenario::{Change, IoOrder, Load, Process, Scenario, What};
 use hoistway_replay::control::CONTROLLERS;
 use hoistway_sim::rng::{self, Rng};
 
@@ -114,9 +114,9 @@ pub(super) fn process(
     let bytes =
         if matches!(load, Load::Buffered(_)) { bytes.next_multiple_of(4096) } else { bytes };
     let order = match r.below(10) {
-        0..5 => Order::Sequential,
-        5..8 => Order::Random,
-        _ => Order::Stride(bytes * (2 + r.below(3))),
+        0..5 => IoOrder::Sequential,
+        5..8 => IoOrder::Random,
+        _ => IoOrder::Stride(bytes * (2 + r.below(3))),
     };
     // One in three works where others do.
     let (base, span) = match r.below(3) {

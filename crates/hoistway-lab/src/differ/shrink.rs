@@ -6,7 +6,7 @@
 //! processes takes a handful of rounds.
 
 use hoistway::unit::IoPrio;
-use hoistway_machine::linux::actor::scenario::{Load, Order, Scenario, What};
+use hoistway_machine::linux::actor::scenario::{IoOrder, Load, Scenario, What};
 
 /// Smaller scenarios, the boldest first.
 pub fn proposals(s: &Scenario) -> Vec<Scenario> {
@@ -96,8 +96,8 @@ fn plainer(s: &Scenario, p: usize) -> Vec<Scenario> {
     if !matches!(s.processes[p].load, Load::Read | Load::Write) {
         all.push(with(&|p| p.load = Load::Read));
     }
-    if s.processes[p].order != Order::Sequential {
-        all.push(with(&|p| p.order = Order::Sequential));
+    if s.processes[p].order != IoOrder::Sequential {
+        all.push(with(&|p| p.order = IoOrder::Sequential));
     }
     all
 }

@@ -83,7 +83,7 @@ impl Probe for RealProbe<'_> {
         }
         self.rest()?;
         self.busy = test.writes();
-        let mut run = Run::new(self, test)?;
+        let mut run = TestRun::new(self, test)?;
         let asked = run.run();
         let outcome = run.outcome();
         self.budget = outcome.1;
@@ -92,7 +92,7 @@ impl Probe for RealProbe<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SlotState {
     Waits,
     Command,
     Flush,
@@ -100,10 +100,10 @@ enum State {
 
 /// One place of the depth of one submitter.
 #[derive(Debug)]
-struct Slot {
+struct ProbeSlot {
     stream: usize,
     copy: usize,
-    state: State,
+    state: SlotState,
     begun: u64,
     counts: bool,
     since_flush: u32,
@@ -118,7 +118,7 @@ struct Seen {
     bins: Vec<u64>,
 }
 
-struct Run<'a> {
+struct TestRun<'a> {
     test: &'a Test,
     file: &'a File,
     stop: &'a AtomicBool,
@@ -128,7 +128,7 @@ struct Run<'a> {
     /// Time of the whole test.
     length: u64,
     places: Vec<Vec<Places>>,
-    slots: Vec<Slot>,
+    slots: Vec<ProbeSlot>,
     ready: BTreeSet<(u64, usize)>,
     under_way: usize,
     seen: Vec<Seen>,
@@ -145,19 +145,19 @@ fn failed(what: &str, e: &io::Error) -> ProbeError {
     ProbeError::Failed(format!("{what}: {e}"))
 }
 
-impl<'a> Run<'a> {
-    fn new(probe: &'a RealProbe<'_>, test: &'a Test) -> Result<Run<'a>, ProbeError> {
+impl<'a> TestRun<'a> {
+    fn new(probe: &'a RealProbe<'_>, test: &'a Test) -> Result<TestRun<'a>, ProbeError> {
         let (mut places, mut slots) = (Vec::new(), Vec::new());
         for (number, stream) in test.streams.iter().enumerate() {
             let of = |copy| Places::new(&test.name, number, stream, copy, probe.seed);
             places.push((0..stream.copies).map(of).collect::<Vec<_>>());
             for copy in 0..stream.copies as usize {
                 for _ in 0..stream.depth {
-                    slots.push(Slot::new(number, copy, stream, &probe.pattern));
+                    slots.push(ProbeSlot::new(number, copy, stream, &probe.pattern));
                 }
             }
         }
-        let writes = |s: &&Slot| test.streams[s.stream].action == Action::Write;
+        let writes = |s: &&ProbeSlot| test.streams[s.stream].action == Action::Write;
         let writers = slots.iter().filter(writes).count();
         let entries = (slots.len() as u32).next_power_of_two().max(8);
         let ring = IoUring::new(entries).map_err(|e| {
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
             _ => {}
         }
         let seen = || Seen { bins: vec![0; BINS], ..Seen::default() };
-        Ok(Run {
+        Ok(TestRun {
             test,
             file: &probe.file,
             stop: probe.stop,
@@ -268,14 +268,14 @@ impl<'a> Run<'a> {
         let (start, counts) = self.places[number][copy].draw();
         let fd = types::Fd(self.file.as_raw_fd());
         let s = &mut self.slots[slot];
-        (s.begun, s.counts, s.state) = (now, counts, State::Command);
+        (s.begun, s.counts, s.state) = (now, counts, SlotState::Command);
         let len = stream.bytes as u32;
         let entry = match stream.action {
             Action::Read => opcode::Read::new(fd, s.buffer.as_mut_ptr(), len).offset(start).build(),
             Action::Write => {
                 // Without budget the slot rests; when all rest, the test is over.
                 let Some(left) = self.budget.checked_sub(stream.bytes) else {
-                    s.state = State::Waits;
+                    s.state = SlotState::Waits;
                     self.resting += 1;
                     return;
                 };
@@ -313,14 +313,14 @@ impl<'a> Run<'a> {
     }
 
     fn done(&mut self, slot: usize, code: i32, now: u64) -> Result<(), ProbeError> {
-        let state = std::mem::replace(&mut self.slots[slot].state, State::Waits);
+        let state = std::mem::replace(&mut self.slots[slot].state, SlotState::Waits);
         let (number, begun) = (self.slots[slot].stream, self.slots[slot].begun);
         let stream = &self.test.streams[number];
         if code < 0 {
             let error = io::Error::from_raw_os_error(-code);
             return Err(failed(&format!("test {}", self.test.name), &error));
         }
-        let data = state == State::Command && stream.action != Action::Discard;
+        let data = state == SlotState::Command && stream.action != Action::Discard;
         if data && code as u64 != stream.bytes {
             let what = format!("test {}: {code} of {} bytes", self.test.name, stream.bytes);
             return Err(ProbeError::Failed(what));
@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         }
         let counted = now >= self.test.warm_up_ns;
         let seen = &mut self.seen[number];
-        if state == State::Flush {
+        if state == SlotState::Flush {
             if counted {
                 seen.flushes.push(now - begun);
             }
@@ -349,7 +349,7 @@ impl<'a> Run<'a> {
         let s = &mut self.slots[slot];
         s.since_flush += 1;
         if stream.flush_every > 0 && s.since_flush == stream.flush_every {
-            (s.since_flush, s.begun, s.state) = (0, now, State::Flush);
+            (s.since_flush, s.begun, s.state) = (0, now, SlotState::Flush);
             let fd = types::Fd(self.file.as_raw_fd());
             let sync = opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build();
             self.push(sync.user_data(slot as u64));
@@ -377,8 +377,8 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Slot {
-    fn new(stream: usize, copy: usize, of: &Stream, pattern: &Buffer) -> Slot {
+impl ProbeSlot {
+    fn new(stream: usize, copy: usize, of: &Stream, pattern: &Buffer) -> ProbeSlot {
         let len = match of.action {
             Action::Discard => 0,
             Action::Read | Action::Write => of.bytes as usize,
@@ -389,7 +389,7 @@ impl Slot {
                 chunk.copy_from_slice(&pattern[..chunk.len()]);
             }
         }
-        let (state, begun, counts, since_flush) = (State::Waits, 0, true, 0);
-        Slot { stream, copy, state, begun, counts, since_flush, buffer }
+        let (state, begun, counts, since_flush) = (SlotState::Waits, 0, true, 0);
+        ProbeSlot { stream, copy, state, begun, counts, since_flush, buffer }
     }
 }

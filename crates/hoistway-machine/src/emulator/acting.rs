@@ -108,19 +108,19 @@ pub(super) struct Arrival {
 #[derive(Debug)]
 pub(super) struct Acting {
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<DriveState>,
     /// The next event is earlier than it was.
     sooner: Condvar,
     store: Store,
-    late: Mutex<Lateness>,
+    late: Mutex<CommandLateness>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DriveState {
     adapter: Adapter,
     service: Service,
     path: PathTime,
-    flights: Slab<Flight>,
+    flights: Slab<CommandUnderWay>,
     /// Commands for which the drive has no room yet.
     backlog: VecDeque<Command>,
     /// What the model was told last.
@@ -146,7 +146,7 @@ struct State {
 
 /// A command on its way through the drive.
 #[derive(Debug)]
-struct Flight {
+struct CommandUnderWay {
     reply: Reply,
     op: Op,
     at: u64,
@@ -160,14 +160,14 @@ struct Flight {
 }
 
 #[derive(Debug, Default)]
-struct Lateness {
+struct CommandLateness {
     modelled: u128,
     late: Histogram,
 }
 
 /// An answer whose time has come.
 struct Due {
-    flight: Flight,
+    flight: CommandUnderWay,
     at: Instant,
 }
 
@@ -175,7 +175,7 @@ impl Acting {
     pub fn new(drive: &DriveFile, seed: u64, store: Store) -> Acting {
         Acting {
             clock: Clock::new(),
-            state: Mutex::new(State {
+            state: Mutex::new(DriveState {
                 adapter: Adapter::new(drive, drive.build(seed)),
                 service: Service::Model,
                 path: PathTime::default(),
@@ -195,7 +195,7 @@ impl Acting {
             }),
             sooner: Condvar::new(),
             store,
-            late: Mutex::new(Lateness { modelled: 0, late: Histogram::new() }),
+            late: Mutex::new(CommandLateness { modelled: 0, late: Histogram::new() }),
         }
     }
 
@@ -207,7 +207,7 @@ impl Acting {
     pub fn serve(&self, service: Service, path: PathTime) {
         let mut state = self.lock();
         (state.service, state.path) = (service, path);
-        *self.lateness() = Lateness { modelled: 0, late: Histogram::new() };
+        *self.lateness() = CommandLateness { modelled: 0, late: Histogram::new() };
         state.most = 0;
     }
 
@@ -226,7 +226,7 @@ impl Acting {
         let mut state = self.lock();
         state.admit(
             came,
-            Flight {
+            CommandUnderWay {
                 reply,
                 op,
                 at,
@@ -273,7 +273,11 @@ impl Acting {
     }
 
     /// Waits until something is to be done.
-    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Instant) -> MutexGuard<'a, State> {
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, DriveState>,
+        now: Instant,
+    ) -> MutexGuard<'a, DriveState> {
         let next = state.next();
         state.asleep_until = next;
         let Some(at) = next else {
@@ -354,8 +358,8 @@ impl Acting {
         }
     }
 
-    fn reply(&self, flight: Flight, scratch: &mut Vec<u8>) {
-        let Flight { reply, at, len, failed, .. } = flight;
+    fn reply(&self, flight: CommandUnderWay, scratch: &mut Vec<u8>) {
+        let CommandUnderWay { reply, at, len, failed, .. } = flight;
         match reply {
             Reply::Data(reply) => self.store.read(at, len, scratch, |bytes| match bytes {
                 Ok(bytes) => reply.data(bytes),
@@ -369,18 +373,18 @@ impl Acting {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DriveState> {
         self.state.lock().expect("nobody panics while holding the lock")
     }
 
-    fn lateness(&self) -> MutexGuard<'_, Lateness> {
+    fn lateness(&self) -> MutexGuard<'_, CommandLateness> {
         self.late.lock().expect("nobody panics while holding the lock")
     }
 }
 
-impl State {
+impl DriveState {
     /// A command that arrived at that time.
-    fn admit(&mut self, came: Instant, mut flight: Flight, fua: bool) {
+    fn admit(&mut self, came: Instant, mut flight: CommandUnderWay, fua: bool) {
         self.under_way += 1;
         self.taken += 1;
         self.most = self.most.max(self.under_way);

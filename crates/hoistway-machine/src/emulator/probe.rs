@@ -56,7 +56,7 @@ pub(super) fn measure(
     let large = (longest as u64).min(size) as u32 / SMALL * SMALL;
     let paused = |time: Nanos, len: u32, depth: u32, pause: Nanos, span: Nanos| {
         drive.serve(Service::Fixed(time), PathTime::default());
-        let load = Load { size, len: len.max(SMALL), depth, pause, span };
+        let load = ScatteredReads { size, len: len.max(SMALL), depth, pause, span };
         urgent_reads(&file, load).map_err(os(what()))
     };
     let probe = |time, len, depth, span| paused(time, len, depth, Nanos::ZERO, span);
@@ -83,7 +83,7 @@ pub(super) fn measure(
 
 /// Reads at scattered places.
 #[derive(Clone, Copy)]
-struct Load {
+struct ScatteredReads {
     /// Bytes of the device, and of a read.
     size: u64,
     len: u32,
@@ -107,7 +107,7 @@ impl Reads {
 }
 
 /// [`reads`] by a thread that does not wait for a processor: what others compute is no part of the path.
-fn urgent_reads(file: &File, load: Load) -> io::Result<Reads> {
+fn urgent_reads(file: &File, load: ScatteredReads) -> io::Result<Reads> {
     let result = std::thread::scope(|scope| {
         let read = || {
             hoistway_serve::system::thread::urgent();
@@ -118,8 +118,8 @@ fn urgent_reads(file: &File, load: Load) -> io::Result<Reads> {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn reads(file: &File, load: Load) -> io::Result<Reads> {
-    let Load { size, len, depth, pause, span } = load;
+fn reads(file: &File, load: ScatteredReads) -> io::Result<Reads> {
+    let ScatteredReads { size, len, depth, pause, span } = load;
     let mut ring = IoUring::new(depth.next_power_of_two())?;
     let mut buffers: Vec<Buffer> = (0..depth).map(|_| Buffer::zeroed(len as usize)).collect();
     let blocks = (size / u64::from(len)).max(1);

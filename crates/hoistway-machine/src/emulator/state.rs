@@ -98,8 +98,8 @@ pub fn known() -> Result<(Vec<Known>, Vec<MachineError>), MachineError> {
     let Some(base) = open_state(&base())? else { return Ok((list, refused)) };
     for name in base.names()? {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        match State::read(&base.place(&name)?) {
-            Ok(Some(State { facts, alive })) => {
+        match EmulatorState::read(&base.place(&name)?) {
+            Ok(Some(EmulatorState { facts, alive })) => {
                 let device = facts.get("loop").map(|n| PathBuf::from(format!("/dev/loop{n}")));
                 let drive = facts.get("drive").cloned().unwrap_or_default();
                 list.push(Known { pid, alive, drive, device });
@@ -114,15 +114,15 @@ pub fn known() -> Result<(Vec<Known>, Vec<MachineError>), MachineError> {
 
 /// What is known of one emulator.
 #[derive(Debug, Default)]
-struct State {
+struct EmulatorState {
     facts: BTreeMap<String, String>,
     /// Somebody holds the lock.
     alive: bool,
 }
 
-impl State {
+impl EmulatorState {
     /// `None`: the folder has gone.
-    fn read(place: &Place) -> Result<Option<State>, MachineError> {
+    fn read(place: &Place) -> Result<Option<EmulatorState>, MachineError> {
         if place.identity()?.is_none() {
             return Ok(None);
         }
@@ -133,7 +133,7 @@ impl State {
             Ok(file) => file,
             // It died before it had one.
             Err(error) if error.kind() == Some(std::io::ErrorKind::NotFound) => {
-                return Ok(Some(State::default()));
+                return Ok(Some(EmulatorState::default()));
             }
             Err(error) => return Err(error.into()),
         };
@@ -143,7 +143,7 @@ impl State {
         })?;
         let pair = |line: &str| line.split_once(' ').map(|(k, v)| (k.to_string(), v.to_string()));
         let alive = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
-        Ok(Some(State { facts: text.lines().filter_map(pair).collect(), alive }))
+        Ok(Some(EmulatorState { facts: text.lines().filter_map(pair).collect(), alive }))
     }
 
     /// The loop device, if one was attached, or was about to be.
@@ -193,7 +193,7 @@ pub fn cleanup() -> Result<Vec<String>, MachineError> {
 
 fn clean(place: &Place) -> Result<Vec<String>, MachineError> {
     let mut done = Vec::new();
-    let Some(state) = State::read(place)? else { return Ok(done) };
+    let Some(state) = EmulatorState::read(place)? else { return Ok(done) };
     let folder = place.open_dir()?;
     let mount = folder.path().join(MOUNT);
     if let Some(device) = state.device(&mount)? {

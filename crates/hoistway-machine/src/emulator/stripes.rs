@@ -24,7 +24,7 @@ pub(super) struct Stripes {
 }
 
 /// The part of a range that lies in one stripe.
-struct Piece {
+struct StripePart {
     memory: usize,
     /// Where it lies in that memory.
     at: u64,
@@ -32,11 +32,11 @@ struct Piece {
     bytes: Range<usize>,
 }
 
-fn pieces(at: u64, len: u64) -> impl Iterator<Item = Piece> {
+fn pieces(at: u64, len: u64) -> impl Iterator<Item = StripePart> {
     let end = at + len;
     (at / STRIPE..end.div_ceil(STRIPE)).map(move |stripe| {
         let (from, to) = (at.max(stripe * STRIPE), end.min((stripe + 1) * STRIPE));
-        Piece {
+        StripePart {
             memory: (stripe % MEMORIES) as usize,
             at: stripe / MEMORIES * STRIPE + from % STRIPE,
             bytes: (from - at) as usize..(to - at) as usize,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct DeviceIdentity {
     /// Its folder in sysfs.
     folder: PathBuf,
     /// For results: model, or the kernel's name.
@@ -18,7 +18,7 @@ pub(crate) struct Identity {
 }
 
 /// Looks a device up in sysfs.
-pub(crate) fn identify(path: &Path) -> Result<Identity, MachineError> {
+pub(crate) fn identify(path: &Path) -> Result<DeviceIdentity, MachineError> {
     let name = path.display().to_string();
     let stat = stat(path).map_err(|e| {
         MachineError::Refused(format!("--device {name}: {}", std::io::Error::from(e)))
@@ -43,7 +43,7 @@ pub(crate) fn identify(path: &Path) -> Result<Identity, MachineError> {
         Some(model) => format!("{model} ({kernel})"),
         None => kernel.clone(),
     };
-    Ok(Identity {
+    Ok(DeviceIdentity {
         id: model.unwrap_or(kernel),
         title,
         sector: number("queue/logical_block_size").unwrap_or(512).clamp(512, 4096),
@@ -53,7 +53,7 @@ pub(crate) fn identify(path: &Path) -> Result<Identity, MachineError> {
 }
 
 /// Refuses a device that is mounted, swapped to, or part of another device; or one of whose partitions is.
-pub(crate) fn check_unused(device: &Identity, name: &str) -> Result<(), MachineError> {
+pub(crate) fn check_unused(device: &DeviceIdentity, name: &str) -> Result<(), MachineError> {
     let mounts = read_to_string("/proc/self/mountinfo").map_err(os("/proc/self/mountinfo"))?;
     // Without swap the kernel may not have the file.
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();

@@ -197,7 +197,7 @@ impl Stamps {
 
 /// A process of a job.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct EngineProcess {
     pub p: usize,
     pub load: Box<dyn Load>,
     pub mailbox: Arc<Mailbox>,
@@ -209,12 +209,12 @@ pub(super) struct Process {
     pub files: Arc<[u64]>,
     /// It starts no call from then on.
     pub stop: Option<Instant>,
-    pub state: State,
+    pub state: ProcessState,
 }
 
 /// Where it is.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ProcessState {
     /// Where the file it has open lies.
     base: u64,
     /// Where its other file lies.
@@ -235,7 +235,7 @@ pub(super) struct State {
 /// Bytes of a write that are made up at a time, if a call is not longer.
 const CHUNK: u64 = 256 << 10;
 
-impl Process {
+impl EngineProcess {
     pub fn run(mut self) {
         while let Some(turn) = self.mailbox.take() {
             match turn {

@@ -63,12 +63,12 @@ pub(super) struct Disk {
 pub struct Storage {
     /// `None`: the drives of the jobs are emulated.
     disk: Option<Disk>,
-    state: Mutex<State>,
+    state: Mutex<StorageState>,
     opened: Option<Processors>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StorageState {
     /// What the disk holds.
     ledger: Option<Ledger>,
     /// Where experiments' files have been laid out.
@@ -258,7 +258,7 @@ impl Storage {
         rows
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StorageState> {
         self.state.lock().expect(NO_PANIC)
     }
 }
@@ -269,7 +269,7 @@ fn failed(error: MachineError) -> JobError {
     JobError::Storage { what: error.to_string() }
 }
 
-impl State {
+impl StorageState {
     /// Adds the figures of a run: means over all commands, lateness of the worst run.
     fn emulated(&mut self, drive: &str, run: &EmulationFigures) {
         let at = match self.emulations.iter().position(|(id, _)| id == drive) {

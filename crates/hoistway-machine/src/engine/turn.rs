@@ -3,7 +3,7 @@
 
 use super::ledger::Ledger;
 use super::platform::Real;
-use super::process::{Inbox, Process, Report, Stamps, State};
+use super::process::{EngineProcess, Inbox, ProcessState, Report, Stamps};
 use hoistway::stack::IoError;
 use hoistway::{Instant, Nanos, Op};
 use hoistway_run::{Histogram, JobError, NamedFigure, Outcome, Role};
@@ -86,10 +86,10 @@ fn make_processes(
     host: &Host,
     platform: &Real,
     inbox: &Arc<Inbox>,
-) -> Vec<Process> {
+) -> Vec<EngineProcess> {
     let files: Arc<[u64]> = host.places().iter().map(|&(start, _)| start).collect();
     let end = job.measuring_begins() + job.window.measured;
-    let process = |(p, load): (usize, Box<dyn Load>)| Process {
+    let process = |(p, load): (usize, Box<dyn Load>)| EngineProcess {
         p,
         load,
         mailbox: Arc::clone(&platform.processes[p].mailbox),
@@ -99,7 +99,7 @@ fn make_processes(
         lender: platform.lender.clone(),
         files: Arc::clone(&files),
         stop: (job.procs[p].role == Role::Target).then_some(end),
-        state: State::default(),
+        state: ProcessState::default(),
     };
     loads.into_iter().enumerate().map(process).collect()
 }
@@ -112,7 +112,11 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(processes: Vec<Process>, clock: Clock, platform: &Real) -> std::io::Result<Threads> {
+    fn start(
+        processes: Vec<EngineProcess>,
+        clock: Clock,
+        platform: &Real,
+    ) -> std::io::Result<Threads> {
         let mailboxes =
             platform.processes.iter().map(|process| Arc::clone(&process.mailbox)).collect();
         let mut threads = Threads { threads: Vec::new(), mailboxes };

@@ -21,13 +21,13 @@
 
 use super::loopdev::{LoopDevice, LoopOptions};
 use super::queue::{Queue, disk_of};
-use super::state::{self, Change, Made, StateFile};
+use super::state::{self, Made, NotedChange, StateFile};
 use super::{Lack, System, line, put};
 use crate::MachineError;
 use crate::os;
 use hoistway_files::{Dir, Identity, Place};
 use rustix::fs::{FlockOperation, flock};
-use settings::{Disk, setting, snapshot};
+use settings::{DiskFolder, setting, snapshot};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -46,7 +46,7 @@ pub struct Guard {
     system: System,
     folders: Vec<PathBuf>,
     state: StateFile,
-    changes: Vec<Change>,
+    changes: Vec<NotedChange>,
     locks: Vec<Lock>,
     done: bool,
 }
@@ -94,21 +94,21 @@ impl Guard {
     /// Makes a folder, for this user alone, which goes with all that is in it then.
     pub fn make_dir(&mut self, place: &Place) -> Result<Dir, MachineError> {
         let path = self.unused(place)?;
-        self.remember(Change::Folder { path: path.clone(), made: None })?;
+        self.remember(NotedChange::Folder { path: path.clone(), made: None })?;
         let dir = place.make_dir(0o700)?;
         let made = Made { own: dir.identity()?, around: Some(place.dir().identity()?) };
-        self.remember(Change::Folder { path, made: Some(made) })?;
+        self.remember(NotedChange::Folder { path, made: Some(made) })?;
         Ok(dir)
     }
 
     /// Makes a file, for this user alone.
     pub fn make_file(&mut self, place: &Place) -> Result<File, MachineError> {
         let path = self.unused(place)?;
-        self.remember(Change::NewFile { path: path.clone(), made: None })?;
+        self.remember(NotedChange::NewFile { path: path.clone(), made: None })?;
         let file = place.create(0o600)?;
         let own = Identity::of(&file).map_err(os(path.display().to_string()))?;
         let made = Made { own, around: Some(place.dir().identity()?) };
-        self.remember(Change::NewFile { path, made: Some(made) })?;
+        self.remember(NotedChange::NewFile { path, made: Some(made) })?;
         Ok(file)
     }
 
@@ -116,10 +116,10 @@ impl Guard {
     pub fn make_group(&mut self, group: &Path) -> Result<(), MachineError> {
         let place = Place::of(group)?;
         let path = self.unused(&place)?;
-        self.remember(Change::Cgroup { path: path.clone(), made: None })?;
+        self.remember(NotedChange::Cgroup { path: path.clone(), made: None })?;
         fs::create_dir(&path).map_err(os(path.display().to_string()))?;
         let made = place.identity()?;
-        self.remember(Change::Cgroup { path, made })
+        self.remember(NotedChange::Cgroup { path, made })
     }
 
     /// Mounts something on a folder, by `mount`.
@@ -128,10 +128,10 @@ impl Guard {
         at: &Path,
         mount: impl FnOnce() -> Result<(), MachineError>,
     ) -> Result<(), MachineError> {
-        self.remember(Change::Mount { at: at.into(), id: None })?;
+        self.remember(NotedChange::Mount { at: at.into(), id: None })?;
         mount()?;
         let id = undo::mount_id(rustix::fs::CWD, at);
-        self.remember(Change::Mount { at: at.into(), id })
+        self.remember(NotedChange::Mount { at: at.into(), id })
     }
 
     /// Attaches a file to a loop device.
@@ -140,7 +140,7 @@ impl Guard {
         file: &Path,
         options: LoopOptions,
     ) -> Result<LoopDevice, MachineError> {
-        let change = |device: &LoopDevice| Change::Loop {
+        let change = |device: &LoopDevice| NotedChange::Loop {
             device: device.path(),
             backing: device.backing.clone(),
             seq: device.seq,
@@ -164,25 +164,28 @@ impl Guard {
     /// A process was started that must not outlive the work.
     pub fn started(&mut self, pid: u32) -> Result<(), MachineError> {
         match undo::start_of(&self.system, pid) {
-            Some(started) => self.remember(Change::Process { pid, started }),
+            Some(started) => self.remember(NotedChange::Process { pid, started }),
             None => Ok(()),
         }
     }
 
     /// What is to be put back, in words.
     pub fn changes(&self) -> Vec<String> {
-        let shown = self.changes.iter().filter(|change| !matches!(change, Change::Wrote { .. }));
-        shown.map(Change::describe).collect()
+        let shown =
+            self.changes.iter().filter(|change| !matches!(change, NotedChange::Wrote { .. }));
+        shown.map(NotedChange::describe).collect()
     }
 
     /// Puts one queue back as it was, and goes on holding it: between two runs, so that none inherits what
     /// another has set.
     pub fn reset(&mut self, queue: &Queue) -> Result<(), MachineError> {
-        let own = |c: &&Change| match c {
-            Change::Queue { folder, .. } | Change::Wrote { folder, .. } => *folder == queue.folder,
+        let own = |c: &&NotedChange| match c {
+            NotedChange::Queue { folder, .. } | NotedChange::Wrote { folder, .. } => {
+                *folder == queue.folder
+            }
             _ => false,
         };
-        let own: Vec<Change> = self.changes.iter().filter(own).cloned().collect();
+        let own: Vec<NotedChange> = self.changes.iter().filter(own).cloned().collect();
         let (_, problems) = put_back(&self.system, &own);
         if problems.is_empty() {
             return Ok(());
@@ -205,18 +208,18 @@ impl Guard {
     }
 
     fn wrote(&mut self, folder: &Path, file: &str) -> Result<(), MachineError> {
-        let wrote = Change::Wrote { folder: folder.into(), file: file.into() };
+        let wrote = NotedChange::Wrote { folder: folder.into(), file: file.into() };
         if self.changes.contains(&wrote) { Ok(()) } else { self.remember(wrote) }
     }
 
     /// Whether a write to `nr_requests` resizes tags that nobody can count.
     fn resizes_unseen(&self, folder: &Path) -> bool {
-        let disk = Disk::at(folder);
+        let disk = DiskFolder::at(folder);
         let none = setting(&self.system, &disk, "scheduler").as_deref() == Some("none");
         none && super::debug::depth(&self.system, &disk.name).is_none()
     }
 
-    fn remember(&mut self, change: Change) -> Result<(), MachineError> {
+    fn remember(&mut self, change: NotedChange) -> Result<(), MachineError> {
         assert!(!self.done, "a change after everything was put back");
         if self.changes.contains(&change) {
             return Ok(());
@@ -230,7 +233,8 @@ impl Guard {
     }
 
     fn hold_folder(&mut self, folder: &Path) -> Result<(), MachineError> {
-        let held = |c: &Change| matches!(c, Change::Queue { folder: f, .. } if f == folder);
+        let held =
+            |c: &NotedChange| matches!(c, NotedChange::Queue { folder: f, .. } if f == folder);
         if self.changes.iter().any(held) {
             return Ok(());
         }
@@ -253,9 +257,9 @@ impl Guard {
         let inode = fs::metadata(queue.folder.join("queue"));
         let inode = inode.map_err(os(queue.folder.display().to_string()))?.ino();
         let disk = Some(disk_of(&queue.folder));
-        let old = snapshot(&self.system, &Disk::at(&queue.folder));
+        let old = snapshot(&self.system, &DiskFolder::at(&queue.folder));
         let Queue { name, number, folder, .. } = queue;
-        self.remember(Change::Queue { name, number, inode, folder, disk, old })?;
+        self.remember(NotedChange::Queue { name, number, inode, folder, disk, old })?;
         self.locks.push(lock);
         Ok(())
     }
@@ -304,27 +308,27 @@ impl Guard {
             if added.is_empty() {
                 return Ok(());
             }
-            return self.remember(Change::Enabled { path: file.into(), controllers: added });
+            return self.remember(NotedChange::Enabled { path: file.into(), controllers: added });
         }
         let key = value.split_whitespace().next().unwrap_or_default();
         if file.parent().is_some_and(|p| p.join("cgroup.procs").exists()) && key.contains(':') {
             let old = text.lines().find(|line| line.split(' ').next() == Some(key));
             let old = old.map(str::to_string);
-            let same = |c: &Change| matches!(c, Change::Keyed { path, key: k, .. } if path == file && k == key);
+            let same = |c: &NotedChange| matches!(c, NotedChange::Keyed { path, key: k, .. } if path == file && k == key);
             if self.changes.iter().any(same) {
                 return Ok(());
             }
-            return self.remember(Change::Keyed { path: file.into(), key: key.into(), old });
+            return self.remember(NotedChange::Keyed { path: file.into(), key: key.into(), old });
         }
-        let same = |c: &Change| matches!(c, Change::File { path, .. } if path == file);
+        let same = |c: &NotedChange| matches!(c, NotedChange::File { path, .. } if path == file);
         if self.changes.iter().any(same) {
             return Ok(());
         }
-        self.remember(Change::File { path: file.into(), old: text.trim_end().into() })
+        self.remember(NotedChange::File { path: file.into(), old: text.trim_end().into() })
     }
 
     fn own_cgroup(&self, file: &Path) -> bool {
-        let own = |c: &Change| matches!(c, Change::Cgroup { path, .. } if file.starts_with(path));
+        let own = |c: &NotedChange| matches!(c, NotedChange::Cgroup { path, .. } if file.starts_with(path));
         self.changes.iter().any(own)
     }
 
@@ -333,8 +337,8 @@ impl Guard {
         let Some(number) = name.strip_prefix("loop").and_then(|n| n.parse().ok()) else {
             return false;
         };
-        let own = |c: &Change| match c {
-            Change::Loop { device, backing, seq } => {
+        let own = |c: &NotedChange| match c {
+            NotedChange::Loop { device, backing, seq } => {
                 super::chain::file_name(device) == name
                     && LoopDevice::known(number, backing, *seq).is_attached()
             }

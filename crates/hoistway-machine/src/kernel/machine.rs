@@ -73,7 +73,7 @@ pub struct Machine {
     drive: DriveFile,
     /// What the machine was like before anything was changed.
     rows: Vec<(String, String)>,
-    state: Mutex<State>,
+    state: Mutex<MachineState>,
     /// The directory, open: nobody can put another in its place.
     around: Option<Dir>,
     /// Keeps others off a device that is written to.
@@ -81,7 +81,7 @@ pub struct Machine {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MachineState {
     guard: Option<Guard>,
     filled: Filled,
     /// Tunables that each scheduler has here.
@@ -378,7 +378,7 @@ impl Machine {
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<Outcome, JobError> {
         let mut state = self.state();
-        let State { guard, filled, conditions, .. } = &mut *state;
+        let MachineState { guard, filled, conditions, .. } = &mut *state;
         let guard = match guard {
             Some(guard) => guard,
             none => none.insert(self.begin().map_err(run::failed)?),
@@ -423,7 +423,7 @@ impl Machine {
         rows
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MachineState> {
         self.state.lock().expect("nobody panics while holding the lock")
     }
 }

@@ -19,7 +19,7 @@ use super::state::GROUP;
 use super::ticks::next_whole_second;
 use super::worker::MAX_REQUEST;
 use super::worker::order::{Order, of_workers};
-use super::worker::shared::{SharedMemory, State};
+use super::worker::shared::{SharedMemory, WorkerState};
 use super::worker::wire::Event;
 use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
 use crate::MachineError;
@@ -280,7 +280,7 @@ impl Run<'_, '_> {
         }
         let all = 0..self.job.procs.len();
         let since = Clock::new();
-        while !all.clone().all(|p| shared.state(p) == State::Ready) {
+        while !all.clone().all(|p| shared.state(p) == WorkerState::Ready) {
             if !watch(Instant::ZERO) {
                 return Err(JobError::Interrupted);
             }
@@ -341,7 +341,7 @@ fn programs(job: &Job<'_>, built: &Built) -> Vec<Vec<usize>> {
 
 fn check_failed(job: &Job<'_>, shared: &SharedMemory) -> Result<(), JobError> {
     for (p, spec) in job.procs.iter().enumerate() {
-        if shared.state(p) == State::Failed {
+        if shared.state(p) == WorkerState::Failed {
             let what = format!("{}: {}", spec.name, shared.complaint(p));
             return Err(JobError::Storage { what });
         }
@@ -362,7 +362,8 @@ impl Workers {
             if !has_ended(child) {
                 continue;
             }
-            let said = |p: &usize| !matches!(shared.state(*p), State::Starting | State::Ready);
+            let said =
+                |p: &usize| !matches!(shared.state(*p), WorkerState::Starting | WorkerState::Ready);
             if !procs.iter().all(said) {
                 let status = child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
                 let what = format!("worker {} ended by itself: {status}", child.id());
@@ -651,7 +652,7 @@ impl<'a, 'j> Watched<'a, 'j> {
         let settled = now >= self.end + SETTLED;
         let busy = |p: usize| {
             self.job.procs[p].role == Role::Target
-                && self.shared.state(p) == State::Ready
+                && self.shared.state(p) == WorkerState::Ready
                 && (self.shared.began(p).is_some() || !settled)
         };
         !(0..self.job.procs.len()).any(busy)
@@ -661,7 +662,7 @@ impl<'a, 'j> Watched<'a, 'j> {
     fn censor(&mut self, now: Instant) {
         for (p, spec) in self.job.procs.iter().enumerate() {
             if spec.role == Role::Target
-                && self.shared.state(p) == State::Ready
+                && self.shared.state(p) == WorkerState::Ready
                 && let Some(began) = self.shared.began(p).map(Instant::from_nanos)
             {
                 self.recording.censored(p, began, now);

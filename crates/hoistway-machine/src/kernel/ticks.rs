@@ -15,24 +15,24 @@ const FILE: &str = "/proc/timer_list";
 
 /// The clock and the count of ticks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
+struct TickReading {
     /// Monotonic clock, ns.
     now: u64,
     jiffies: u64,
 }
 
-impl Reading {
-    fn take() -> Result<Reading, MachineError> {
+impl TickReading {
+    fn take() -> Result<TickReading, MachineError> {
         let text = std::fs::read_to_string(FILE).map_err(os(FILE))?;
         let what = format!("{FILE} does not say `now at` and `jiffies`");
-        Reading::parse(&text).ok_or(MachineError::Refused(what))
+        TickReading::parse(&text).ok_or(MachineError::Refused(what))
     }
 
-    fn parse(text: &str) -> Option<Reading> {
+    fn parse(text: &str) -> Option<TickReading> {
         let after = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
         let now = after("now at ")?.strip_suffix(" nsecs")?.parse().ok()?;
         let jiffies = after("jiffies: ")?.trim().parse().ok()?;
-        Some(Reading { now, jiffies })
+        Some(TickReading { now, jiffies })
     }
 
     /// The first time, not before `earliest`, half a tick behind that at which the count becomes a multiple of
@@ -55,9 +55,9 @@ const SECOND: Nanos = Nanos::secs(1);
 ///
 /// The kernel does not say how far it has counted.
 pub(super) fn next_whole_second(ahead: Nanos) -> Result<u64, MachineError> {
-    let before = Reading::take()?;
+    let before = TickReading::take()?;
     Clock::starting_at(before.now).sleep_until(Instant::ZERO + SECOND);
-    let after = Reading::take()?;
+    let after = TickReading::take()?;
     let per_second = after.jiffies - before.jiffies;
     if per_second == 0 || !SECOND.0.is_multiple_of(per_second) {
         let what = format!("{per_second} ticks in a second: no such kernel is known");
@@ -73,20 +73,20 @@ mod tests {
     #[test]
     fn a_kernels_count_is_read() {
         let text = "Timer List Version: v0.9\nnow at 501388153 nsecs\n\ncpu: 0\n  .last_jiffies   : 7\njiffies: 4294892421\n";
-        let read = Reading { now: 501_388_153, jiffies: 4_294_892_421 };
-        assert_eq!(Reading::parse(text), Some(read));
-        assert_eq!(Reading::parse("now at 5 nsecs\n"), None);
+        let read = TickReading { now: 501_388_153, jiffies: 4_294_892_421 };
+        assert_eq!(TickReading::parse(text), Some(read));
+        assert_eq!(TickReading::parse("now at 5 nsecs\n"), None);
     }
 
     #[test]
     fn a_second_is_whole_where_the_count_is_a_multiple() {
         // 4,294,892,500 is the next multiple of 250, 79 ticks of 4 ms after 500 ms.
-        let read = Reading { now: 501_388_153, jiffies: 4_294_892_421 };
+        let read = TickReading { now: 501_388_153, jiffies: 4_294_892_421 };
         assert_eq!(read.whole_second(250, 0), 818_000_000);
         assert_eq!(read.whole_second(250, 818_000_000), 818_000_000);
         assert_eq!(read.whole_second(250, 818_000_001), 1_818_000_000);
         assert_eq!(read.whole_second(250, 5_000_000_000), 5_818_000_000);
-        let whole = Reading { now: 816_000_500, jiffies: 4_294_892_500 };
+        let whole = TickReading { now: 816_000_500, jiffies: 4_294_892_500 };
         assert_eq!(whole.whole_second(250, 818_000_500), 1_818_000_000);
     }
 }

@@ -94,7 +94,7 @@ impl Boot<'_> {
     ///
     /// The kernel does not start, panics or hangs; `watch` said so.
     pub fn run(self, watch: &mut dyn FnMut() -> bool) -> Result<Ended, MachineError> {
-        let scratch = Scratch::create()?;
+        let scratch = ScratchFolder::create()?;
         // The guest inherits it.
         let _processor = Processor::take();
         let (ours, theirs) = UnixStream::pair().map_err(os("socket for the drive"))?;
@@ -392,20 +392,20 @@ fn ticks_of(stat: &str, group: u32) -> Option<u64> {
 }
 
 /// A folder of this run's own.
-struct Scratch(PathBuf);
+struct ScratchFolder(PathBuf);
 
-impl Scratch {
-    fn create() -> Result<Scratch, MachineError> {
+impl ScratchFolder {
+    fn create() -> Result<ScratchFolder, MachineError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("hoistway-linux-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         DirBuilder::new().mode(0o700).create(&path).map_err(os(path.display().to_string()))?;
-        Ok(Scratch(path))
+        Ok(ScratchFolder(path))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -501,8 +501,8 @@ mod tests {
     }
 
     /// A program in the place of a kernel: a shell script in a folder of its own.
-    fn script(name: &str, lines: &str) -> (Scratch, Kernel, DriveFile) {
-        let scratch = Scratch::create().unwrap();
+    fn script(name: &str, lines: &str) -> (ScratchFolder, Kernel, DriveFile) {
+        let scratch = ScratchFolder::create().unwrap();
         let (mut kernel, drive) = made_up();
         kernel.image = scratch.0.join(name);
         std::fs::write(&kernel.image, format!("#!/bin/sh\ncd {}\n{lines}", scratch.0.display()))

@@ -178,7 +178,7 @@ impl Linux {
     fn survey(&self, drive: &DriveFile) -> Result<&Survey, String> {
         let survey = self.survey.get_or_init(|| {
             let text = twice(&mut warn, || {
-                let folder = Folder::new()?;
+                let folder = GuestFolder::new()?;
                 let boot = self.boot(drive, 1, MEMORY_SURVEY_MIB, &folder.0, Task::Survey, None);
                 folder.answer(SURVEY, &boot.run(&mut || true)?)
             });
@@ -258,7 +258,7 @@ impl Linux {
         record: Option<&Path>,
         watch: &mut dyn FnMut() -> bool,
     ) -> Result<(String, Ended), MachineError> {
-        let folder = Folder::new()?;
+        let folder = GuestFolder::new()?;
         let file = folder.0.join(JOB);
         fs::write(&file, encode(job)).map_err(os(file.display().to_string()))?;
         let memory = (job.host.ram() >> 20).min(MEMORY_MAX_MIB) as u32;
@@ -297,16 +297,16 @@ fn in_path(program: &str) -> bool {
 
 /// A folder that a guest may write to, gone with this.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct GuestFolder(PathBuf);
 
-impl Folder {
-    fn new() -> Result<Folder, MachineError> {
+impl GuestFolder {
+    fn new() -> Result<GuestFolder, MachineError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("hoistway-job-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).map_err(os(path.display().to_string()))?;
-        Ok(Folder(path))
+        Ok(GuestFolder(path))
     }
 
     /// What the guest has left there.
@@ -327,7 +327,7 @@ impl Folder {
 /// Lines of the console that are shown.
 const CONSOLE: usize = 12;
 
-impl Drop for Folder {
+impl Drop for GuestFolder {
     fn drop(&mut self) {
         // What cannot be deleted stays in the folder for temporary files.
         let _ = fs::remove_dir_all(&self.0);
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn what_a_guest_leaves_is_found_and_the_folder_goes() {
-        let folder = Folder::new().unwrap();
+        let folder = GuestFolder::new().unwrap();
         let ended = Ended {
             console: "a\nKernel panic\n".into(),
             virtual_time: Nanos::ZERO,

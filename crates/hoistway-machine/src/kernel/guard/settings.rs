@@ -11,14 +11,14 @@ pub(in super::super) const TAGS: &str = "(tags)";
 
 /// A disk's folder in sysfs.
 #[derive(Debug)]
-pub(in super::super) struct Disk {
+pub(in super::super) struct DiskFolder {
     pub name: String,
     pub folder: PathBuf,
 }
 
-impl Disk {
-    pub fn at(folder: &Path) -> Disk {
-        Disk { name: super::super::chain::file_name(folder), folder: folder.into() }
+impl DiskFolder {
+    pub fn at(folder: &Path) -> DiskFolder {
+        DiskFolder { name: super::super::chain::file_name(folder), folder: folder.into() }
     }
 
     /// A file of its queue.
@@ -28,7 +28,7 @@ impl Disk {
 }
 
 /// All settings of a queue that can be written, and the driver's tags, by name.
-pub(in super::super) fn snapshot(system: &System, disk: &Disk) -> Vec<(String, String)> {
+pub(in super::super) fn snapshot(system: &System, disk: &DiskFolder) -> Vec<(String, String)> {
     let mut names = vec![TAGS.to_string()];
     for part in ["", "iosched"] {
         let entries = fs::read_dir(disk.file(part)).into_iter().flatten().flatten();
@@ -46,7 +46,7 @@ pub(in super::super) fn snapshot(system: &System, disk: &Disk) -> Vec<(String, S
 }
 
 /// One of them, now.
-pub(super) fn setting(system: &System, disk: &Disk, name: &str) -> Option<String> {
+pub(super) fn setting(system: &System, disk: &DiskFolder, name: &str) -> Option<String> {
     match name {
         TAGS => {
             let allocated = || line(&disk.folder.join("mq/0/nr_tags"));
@@ -61,7 +61,7 @@ pub(super) fn setting(system: &System, disk: &Disk, name: &str) -> Option<String
 /// The settings of a queue as they were, and which of them are ours to put back.
 pub(super) struct Settings<'a> {
     pub system: &'a System,
-    pub disk: &'a Disk,
+    pub disk: &'a DiskFolder,
     pub old: &'a [(String, String)],
     pub wrote: &'a BTreeSet<&'a str>,
     refused: Vec<String>,
@@ -70,7 +70,7 @@ pub(super) struct Settings<'a> {
 impl<'a> Settings<'a> {
     pub fn new(
         system: &'a System,
-        disk: &'a Disk,
+        disk: &'a DiskFolder,
         old: &'a [(String, String)],
         wrote: &'a BTreeSet<&'a str>,
     ) -> Settings<'a> {

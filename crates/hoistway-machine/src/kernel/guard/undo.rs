@@ -7,9 +7,9 @@
 use super::super::loopdev::{self, Detached, LoopDevice};
 use super::super::mounts::Mount;
 use super::super::queue::disk_of;
-use super::super::state::{Change, Made};
+use super::super::state::{Made, NotedChange};
 use super::super::{System, line, put};
-use super::settings::{Disk, Settings};
+use super::settings::{DiskFolder, Settings};
 use hoistway_files::{Dir, Identity, Place, PlaceError};
 use rustix::fs::{AtFlags, FsWord, StatxFlags};
 use rustix::io::Errno;
@@ -24,7 +24,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Puts changes back. Returns the places of those that could not be but may be later, and what went wrong in words.
-pub(in super::super) fn put_back(system: &System, changes: &[Change]) -> (Vec<usize>, Vec<String>) {
+pub(in super::super) fn put_back(
+    system: &System,
+    changes: &[NotedChange],
+) -> (Vec<usize>, Vec<String>) {
     let mut left = Vec::new();
     let mut problems = Vec::new();
     for (at, change) in changes.iter().enumerate().rev() {
@@ -34,7 +37,7 @@ pub(in super::super) fn put_back(system: &System, changes: &[Change]) -> (Vec<us
             Err(Problem::Later(why)) => {
                 problems.push(format!("{}: {why}", change.describe()));
                 left.push(at);
-                if let Change::Queue { folder, .. } = change {
+                if let NotedChange::Queue { folder, .. } = change {
                     left.extend(wrote(changes, folder).map(|(at, _)| at));
                 }
             }
@@ -57,14 +60,14 @@ impl From<String> for Problem {
     }
 }
 
-fn undo(system: &System, change: &Change, all: &[Change]) -> Result<(), Problem> {
+fn undo(system: &System, change: &NotedChange, all: &[NotedChange]) -> Result<(), Problem> {
     match change {
-        Change::Queue { name, inode, folder, disk, old, .. } => {
-            let known = Known { name, inode: *inode, disk: disk.as_deref(), old };
+        NotedChange::Queue { name, inode, folder, disk, old, .. } => {
+            let known = NotedQueue { name, inode: *inode, disk: disk.as_deref(), old };
             queue(system, folder, &known, all)
         }
-        Change::Wrote { .. } => Ok(()),
-        Change::File { path, old } => {
+        NotedChange::Wrote { .. } => Ok(()),
+        NotedChange::File { path, old } => {
             let Some((dir, file)) = kernel_file(system, path, CGROUPS)? else {
                 return Err(Problem::Gone(format!("{}: has gone", path.display())));
             };
@@ -73,13 +76,13 @@ fn undo(system: &System, change: &Change, all: &[Change]) -> Result<(), Problem>
                 _ => put(&file, old).map_err(|e| Problem::Later(named(&e, &dir))),
             }
         }
-        Change::Keyed { path, key, old } => {
+        NotedChange::Keyed { path, key, old } => {
             let Some((dir, file)) = kernel_file(system, path, CGROUPS)? else {
                 return Err(Problem::Gone(format!("{}: has gone", path.display())));
             };
             keyed(&file, key, old.as_deref()).map_err(|e| Problem::Later(named(&e, &dir)))
         }
-        Change::Enabled { path, controllers } => {
+        NotedChange::Enabled { path, controllers } => {
             let Some((dir, file)) = kernel_file(system, path, CGROUPS)? else { return Ok(()) };
             let on = line(&file).unwrap_or_default();
             for controller in controllers.iter().filter(|c| on.split(' ').any(|o| o == *c)) {
@@ -87,36 +90,41 @@ fn undo(system: &System, change: &Change, all: &[Change]) -> Result<(), Problem>
             }
             Ok(())
         }
-        Change::Cgroup { path, made } => cgroup(system, path, *made),
-        Change::Folder { path, made } => remove_made(path, made.as_ref(), What::Folder),
-        Change::NewFile { path, made } => remove_made(path, made.as_ref(), What::File),
-        Change::Mount { at, id } => Ok(unmount_from(system, at, *id)?),
-        Change::Loop { device, backing, seq } => detach(device, backing, *seq),
-        Change::Process { pid, started } => Ok(end(system, *pid, *started)?),
+        NotedChange::Cgroup { path, made } => cgroup(system, path, *made),
+        NotedChange::Folder { path, made } => remove_made(path, made.as_ref(), MadeKind::Folder),
+        NotedChange::NewFile { path, made } => remove_made(path, made.as_ref(), MadeKind::File),
+        NotedChange::Mount { at, id } => Ok(unmount_from(system, at, *id)?),
+        NotedChange::Loop { device, backing, seq } => detach(device, backing, *seq),
+        NotedChange::Process { pid, started } => Ok(end(system, *pid, *started)?),
     }
 }
 
 /// Files of a queue that were written, with their places.
 fn wrote<'a>(
-    changes: &'a [Change],
+    changes: &'a [NotedChange],
     folder: &'a Path,
 ) -> impl Iterator<Item = (usize, &'a str)> + 'a {
     changes.iter().enumerate().filter_map(move |(at, change)| match change {
-        Change::Wrote { folder: of, file } if of == folder => Some((at, file.as_str())),
+        NotedChange::Wrote { folder: of, file } if of == folder => Some((at, file.as_str())),
         _ => None,
     })
 }
 
 /// What was noted of a queue.
-struct Known<'a> {
+struct NotedQueue<'a> {
     name: &'a str,
     inode: u64,
     disk: Option<&'a str>,
     old: &'a [(String, String)],
 }
 
-fn queue(system: &System, folder: &Path, known: &Known<'_>, all: &[Change]) -> Result<(), Problem> {
-    let Known { name, old, .. } = *known;
+fn queue(
+    system: &System,
+    folder: &Path,
+    known: &NotedQueue<'_>,
+    all: &[NotedChange],
+) -> Result<(), Problem> {
+    let NotedQueue { name, old, .. } = *known;
     let gone = |why: &str| Err(Problem::Gone(format!("{name}: {why}")));
     let Some(dir) = kernel_folder(system, folder, &[SYSFS])? else {
         return gone("has gone; nothing to put back");
@@ -145,7 +153,7 @@ fn queue(system: &System, folder: &Path, known: &Known<'_>, all: &[Change]) -> R
         }
     }
     let wrote = wrote(all, folder).map(|(_, file)| file).collect();
-    let disk = Disk { name: name.into(), folder: through };
+    let disk = DiskFolder { name: name.into(), folder: through };
     let settled = Settings::new(system, &disk, old, &wrote).put_back();
     settled.map_err(|why| Problem::Later(named(&why, &dir)))
 }
@@ -244,13 +252,13 @@ fn cgroup(system: &System, path: &Path, made: Option<Identity>) -> Result<(), Pr
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum MadeKind {
     Folder,
     File,
 }
 
 /// Removes a file, or a folder and what is in it, but nothing that lies on another file system.
-fn remove_made(path: &Path, made: Option<&Made>, what: What) -> Result<(), Problem> {
+fn remove_made(path: &Path, made: Option<&Made>, what: MadeKind) -> Result<(), Problem> {
     let unseen = || {
         let why = "is not to be seen: its file system is not mounted, or a folder above it was moved; bring it back and \
                    try again, or remove the state file if it is gone";
@@ -275,25 +283,25 @@ fn remove_made(path: &Path, made: Option<&Made>, what: What) -> Result<(), Probl
         };
     }
     let removed = match what {
-        What::Folder => place.remove_tree(made.own),
-        What::File => place.remove_made(made.own),
+        MadeKind::Folder => place.remove_tree(made.own),
+        MadeKind::File => place.remove_made(made.own),
     };
     removed.map_err(said)
 }
 
 /// The process died between the note and what it was about, or just after: it is empty. One of somebody else's is none
 /// of ours.
-fn remove_wished(place: &Place, what: What) -> Result<(), Problem> {
+fn remove_wished(place: &Place, what: MadeKind) -> Result<(), Problem> {
     let said = |error: &dyn ToString| Problem::Later(error.to_string());
     let user = rustix::process::geteuid().as_raw();
     match what {
-        What::Folder => match place.open_dir() {
+        MadeKind::Folder => match place.open_dir() {
             Ok(dir) if dir.owner_and_mode().map_err(|e| said(&e))?.0 == user => {
                 place.remove_dir().map_err(|e| said(&e))
             }
             _ => Ok(()),
         },
-        What::File => match place.open() {
+        MadeKind::File => match place.open() {
             Ok(file) => {
                 let meta = file.metadata().map_err(|e| said(&e))?;
                 let identity = Identity::of(&file).map_err(|e| said(&e))?;

@@ -8,7 +8,7 @@ use super::super::System;
 use super::super::cgroup::is_control_file;
 use super::super::guard::TAGS;
 use super::super::mounts::Mount;
-use super::change::Change;
+use super::change::NotedChange;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
@@ -22,9 +22,9 @@ pub(crate) const GROUP: &str = "hoistway-";
 const VALUE_MAX: usize = 4096;
 
 /// Why hoistway cannot have made this change, or would not undo it.
-pub(in super::super) fn check(system: &System, change: &Change) -> Result<(), String> {
+pub(in super::super) fn check(system: &System, change: &NotedChange) -> Result<(), String> {
     match change {
-        Change::Queue { name, number, folder, old, .. } => {
+        NotedChange::Queue { name, number, folder, old, .. } => {
             is_disk(system, folder)?;
             if folder.file_name() != Some(OsStr::new(name)) || !is_device_number(number) {
                 return Err("names no block device".into());
@@ -34,15 +34,15 @@ pub(in super::super) fn check(system: &System, change: &Change) -> Result<(), St
                 is_value(value)
             })
         }
-        Change::Wrote { folder, file } => {
+        NotedChange::Wrote { folder, file } => {
             is_disk(system, folder)?;
             is_setting(file)
         }
-        Change::File { path, old } => {
+        NotedChange::File { path, old } => {
             in_root_group(system, path, is_control_file)?;
             is_value(old)
         }
-        Change::Keyed { path, key, old } => {
+        NotedChange::Keyed { path, key, old } => {
             in_root_group(system, path, is_control_file)?;
             if !is_device_number(key) {
                 return Err(format!("'{key}' is no number of a device"));
@@ -53,29 +53,29 @@ pub(in super::super) fn check(system: &System, change: &Change) -> Result<(), St
             }
             is_value(old)
         }
-        Change::Enabled { path, controllers } => {
+        NotedChange::Enabled { path, controllers } => {
             in_root_group(system, path, |name| name == "cgroup.subtree_control")?;
             match controllers.iter().find(|name| !["io", "memory"].contains(&name.as_str())) {
                 Some(other) => Err(format!("hoistway enables no controller '{other}'")),
                 None => Ok(()),
             }
         }
-        Change::Cgroup { path, .. } => is_own_group(system, path),
-        Change::Folder { path, .. } | Change::NewFile { path, .. } => {
+        NotedChange::Cgroup { path, .. } => is_own_group(system, path),
+        NotedChange::Folder { path, .. } | NotedChange::NewFile { path, .. } => {
             is_plain(path)?;
             match path.file_name().is_some_and(is_scratch) {
                 true => Ok(()),
                 false => Err(format!("hoistway's own are called {SCRATCH}...")),
             }
         }
-        Change::Mount { at, .. } => {
+        NotedChange::Mount { at, .. } => {
             is_plain(at)?;
             match at.iter().any(is_scratch) {
                 true => Ok(()),
                 false => Err(format!("hoistway mounts in folders of its own, {SCRATCH}...")),
             }
         }
-        Change::Loop { device, backing, .. } => {
+        NotedChange::Loop { device, backing, .. } => {
             is_plain(backing)?;
             let number = device.to_str().and_then(|path| path.strip_prefix("/dev/loop"));
             match number.is_some_and(|number| is_digits(number) && number.len() <= 7) {
@@ -83,7 +83,7 @@ pub(in super::super) fn check(system: &System, change: &Change) -> Result<(), St
                 false => Err("is no loop device".into()),
             }
         }
-        Change::Process { pid, .. } => match *pid > 1 && *pid <= i32::MAX as u32 {
+        NotedChange::Process { pid, .. } => match *pid > 1 && *pid <= i32::MAX as u32 {
             true => Ok(()),
             false => Err("hoistway starts no such process".into()),
         },
@@ -244,7 +244,7 @@ mod tests {
             ("process\t4294967295\t5".into(), false),
         ];
         for (line, allowed) in table {
-            let change = Change::decode(2, &line).unwrap_or_else(|| panic!("{line}"));
+            let change = NotedChange::decode(2, &line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(check(&system, &change).is_ok(), allowed, "{line}");
         }
         fs::remove_dir_all(root).unwrap();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// One change, with what it takes to undo it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Change {
+pub(in super::super) enum NotedChange {
     /// All settings of a queue, before the first was changed.
     Queue {
         name: String,
@@ -53,20 +53,20 @@ pub(in super::super) struct Made {
     pub around: Option<Identity>,
 }
 
-impl Change {
+impl NotedChange {
     /// Whether it is still there after a reboot.
     pub fn lasts(&self) -> bool {
-        matches!(self, Change::Folder { .. } | Change::NewFile { .. })
+        matches!(self, NotedChange::Folder { .. } | NotedChange::NewFile { .. })
     }
 
     /// The same before it was made, which this takes the place of; `None`: it is the wish itself, or there is none.
-    pub fn wish(&self) -> Option<Change> {
+    pub fn wish(&self) -> Option<NotedChange> {
         let mut wish = self.clone();
         match &mut wish {
-            Change::Cgroup { made, .. } => *made = None,
-            Change::Folder { made, .. } | Change::NewFile { made, .. } => *made = None,
-            Change::Mount { id, .. } => *id = None,
-            Change::Loop { seq, .. } => *seq = None,
+            NotedChange::Cgroup { made, .. } => *made = None,
+            NotedChange::Folder { made, .. } | NotedChange::NewFile { made, .. } => *made = None,
+            NotedChange::Mount { id, .. } => *id = None,
+            NotedChange::Loop { seq, .. } => *seq = None,
             _ => return None,
         }
         (wish != *self).then_some(wish)
@@ -75,27 +75,27 @@ impl Change {
     /// In words.
     pub fn describe(&self) -> String {
         match self {
-            Change::Queue { name, old, .. } => {
+            NotedChange::Queue { name, old, .. } => {
                 let scheduler = old.iter().find(|(key, _)| key == "scheduler");
                 let scheduler = scheduler.map_or("", |(_, value)| value);
                 format!("queue of {name}: scheduler {scheduler} and its settings")
             }
-            Change::Wrote { folder, file } => format!("{file} of {}", file_name(folder)),
-            Change::File { path, old } => format!("{}: {old}", path.display()),
-            Change::Keyed { path, key, old } => {
+            NotedChange::Wrote { folder, file } => format!("{file} of {}", file_name(folder)),
+            NotedChange::File { path, old } => format!("{}: {old}", path.display()),
+            NotedChange::Keyed { path, key, old } => {
                 format!("{}: {key} {}", path.display(), old.as_deref().unwrap_or("(none)"))
             }
-            Change::Enabled { path, controllers } => {
+            NotedChange::Enabled { path, controllers } => {
                 format!("{}: {} enabled", path.display(), controllers.join(" "))
             }
-            Change::Cgroup { path, .. } => format!("cgroup {}", path.display()),
-            Change::Folder { path, .. } => format!("folder {}", path.display()),
-            Change::NewFile { path, .. } => format!("file {}", path.display()),
-            Change::Mount { at, .. } => format!("mount at {}", at.display()),
-            Change::Loop { device, backing, .. } => {
+            NotedChange::Cgroup { path, .. } => format!("cgroup {}", path.display()),
+            NotedChange::Folder { path, .. } => format!("folder {}", path.display()),
+            NotedChange::NewFile { path, .. } => format!("file {}", path.display()),
+            NotedChange::Mount { at, .. } => format!("mount at {}", at.display()),
+            NotedChange::Loop { device, backing, .. } => {
                 format!("loop device {} on {}", device.display(), backing.display())
             }
-            Change::Process { pid, .. } => format!("process {pid}"),
+            NotedChange::Process { pid, .. } => format!("process {pid}"),
         }
     }
 
@@ -110,37 +110,38 @@ impl Change {
         };
         let mut fields = vec![self.word().to_string()];
         match self {
-            Change::Queue { name, number, inode, folder, disk, old } => {
+            NotedChange::Queue { name, number, inode, folder, disk, old } => {
                 fields.extend([text(name), text(number), inode.to_string(), path(folder)]);
                 fields.push(text(disk.as_deref().unwrap_or_default()));
                 fields.extend(old.iter().map(|(key, value)| text(&format!("{key}={value}"))));
             }
-            Change::Wrote { folder, file } => fields.extend([path(folder), text(file)]),
-            Change::File { path: p, old } => fields.extend([path(p), text(old)]),
-            Change::Keyed { path: p, key, old } => {
+            NotedChange::Wrote { folder, file } => fields.extend([path(folder), text(file)]),
+            NotedChange::File { path: p, old } => fields.extend([path(p), text(old)]),
+            NotedChange::Keyed { path: p, key, old } => {
                 fields.extend([path(p), text(key)]);
                 fields.extend(old.as_deref().map(text));
             }
-            Change::Enabled { path: p, controllers } => {
+            NotedChange::Enabled { path: p, controllers } => {
                 fields.extend([path(p), text(&controllers.join(" "))]);
             }
-            Change::Cgroup { path: p, made } => {
+            NotedChange::Cgroup { path: p, made } => {
                 fields.push(path(p));
                 fields.extend(made.as_ref().map(of_identity));
             }
-            Change::Folder { path: p, made: m } | Change::NewFile { path: p, made: m } => {
+            NotedChange::Folder { path: p, made: m }
+            | NotedChange::NewFile { path: p, made: m } => {
                 fields.push(path(p));
                 fields.extend(made(m));
             }
-            Change::Mount { at, id } => {
+            NotedChange::Mount { at, id } => {
                 fields.push(path(at));
                 fields.extend(id.map(|id| id.to_string()));
             }
-            Change::Loop { device, backing, seq } => {
+            NotedChange::Loop { device, backing, seq } => {
                 fields.extend([path(device), path(backing)]);
                 fields.extend(seq.map(|seq| seq.to_string()));
             }
-            Change::Process { pid, started } => {
+            NotedChange::Process { pid, started } => {
                 fields.extend([pid.to_string(), started.to_string()]);
             }
         }
@@ -149,22 +150,22 @@ impl Change {
 
     fn word(&self) -> &'static str {
         match self {
-            Change::Queue { .. } => "queue",
-            Change::Wrote { .. } => "wrote",
-            Change::File { .. } => "file",
-            Change::Keyed { .. } => "keyed",
-            Change::Enabled { .. } => "enabled",
-            Change::Cgroup { .. } => "cgroup",
-            Change::Folder { .. } => "folder",
-            Change::NewFile { .. } => "new-file",
-            Change::Mount { .. } => "mount",
-            Change::Loop { .. } => "loop",
-            Change::Process { .. } => "process",
+            NotedChange::Queue { .. } => "queue",
+            NotedChange::Wrote { .. } => "wrote",
+            NotedChange::File { .. } => "file",
+            NotedChange::Keyed { .. } => "keyed",
+            NotedChange::Enabled { .. } => "enabled",
+            NotedChange::Cgroup { .. } => "cgroup",
+            NotedChange::Folder { .. } => "folder",
+            NotedChange::NewFile { .. } => "new-file",
+            NotedChange::Mount { .. } => "mount",
+            NotedChange::Loop { .. } => "loop",
+            NotedChange::Process { .. } => "process",
         }
     }
 
     /// The reverse, of a file of that version; `None`: it is no such line.
-    pub fn decode(version: u32, line: &str) -> Option<Change> {
+    pub fn decode(version: u32, line: &str) -> Option<NotedChange> {
         let fields: Vec<OsString> = line.split('\t').map(unescape).collect::<Option<_>>()?;
         let (word, rest) = fields.split_first()?;
         let text = |field: &OsString| field.to_str().map(String::from);
@@ -179,7 +180,7 @@ impl Change {
                     let (key, value) = row.to_str()?.split_once('=')?;
                     Some((key.to_string(), value.to_string()))
                 };
-                Change::Queue {
+                NotedChange::Queue {
                     name: text(name)?,
                     number: text(device)?,
                     inode: number(inode)?,
@@ -188,40 +189,43 @@ impl Change {
                     old: rows.iter().map(row).collect::<Option<_>>()?,
                 }
             }
-            ("wrote", [folder, file]) => Change::Wrote { folder: folder.into(), file: text(file)? },
-            ("file", [path, old]) => Change::File { path: path.into(), old: text(old)? },
+            ("wrote", [folder, file]) => {
+                NotedChange::Wrote { folder: folder.into(), file: text(file)? }
+            }
+            ("file", [path, old]) => NotedChange::File { path: path.into(), old: text(old)? },
             ("keyed", [path, key]) => {
-                Change::Keyed { path: path.into(), key: text(key)?, old: None }
+                NotedChange::Keyed { path: path.into(), key: text(key)?, old: None }
             }
             ("keyed", [path, key, old]) => {
-                Change::Keyed { path: path.into(), key: text(key)?, old: Some(text(old)?) }
+                NotedChange::Keyed { path: path.into(), key: text(key)?, old: Some(text(old)?) }
             }
-            ("enabled", [path, controllers]) => Change::Enabled {
+            ("enabled", [path, controllers]) => NotedChange::Enabled {
                 path: path.into(),
                 controllers: text(controllers)?.split_whitespace().map(String::from).collect(),
             },
-            ("cgroup", [path]) => Change::Cgroup { path: path.into(), made: None },
+            ("cgroup", [path]) => NotedChange::Cgroup { path: path.into(), made: None },
             ("cgroup", [path, made]) => {
-                Change::Cgroup { path: path.into(), made: Some(identity(made)?) }
+                NotedChange::Cgroup { path: path.into(), made: Some(identity(made)?) }
             }
             ("folder", [path, made @ ..]) => {
-                Change::Folder { path: path.into(), made: made_of(version, made)? }
+                NotedChange::Folder { path: path.into(), made: made_of(version, made)? }
             }
             ("new-file", [path, made @ ..]) => {
-                Change::NewFile { path: path.into(), made: made_of(version, made)? }
+                NotedChange::NewFile { path: path.into(), made: made_of(version, made)? }
             }
-            ("mount", [at]) => Change::Mount { at: at.into(), id: None },
-            ("mount", [at, id]) => Change::Mount { at: at.into(), id: Some(number(id)?) },
+            ("mount", [at]) => NotedChange::Mount { at: at.into(), id: None },
+            ("mount", [at, id]) => NotedChange::Mount { at: at.into(), id: Some(number(id)?) },
             ("loop", [device, backing]) => {
-                Change::Loop { device: device.into(), backing: backing.into(), seq: None }
+                NotedChange::Loop { device: device.into(), backing: backing.into(), seq: None }
             }
             ("loop", [device, backing, seq]) => {
                 let seq = Some(number(seq)?);
-                Change::Loop { device: device.into(), backing: backing.into(), seq }
+                NotedChange::Loop { device: device.into(), backing: backing.into(), seq }
             }
-            ("process", [pid, started]) => {
-                Change::Process { pid: number(pid)?.try_into().ok()?, started: number(started)? }
-            }
+            ("process", [pid, started]) => NotedChange::Process {
+                pid: number(pid)?.try_into().ok()?,
+                started: number(started)?,
+            },
             _ => return None,
         })
     }
@@ -313,7 +317,7 @@ mod tests {
         let odd = PathBuf::from(OsString::from_vec(b"/a\tb\n\\x\r \xff\xc3".to_vec()));
         let row = |key: &str, value: &str| (key.to_string(), value.to_string());
         let changes = [
-            Change::Queue {
+            NotedChange::Queue {
                 name: "loop0".into(),
                 number: "7:0".into(),
                 inode: 5,
@@ -321,40 +325,47 @@ mod tests {
                 disk: Some("seq 17".into()),
                 old: vec![row("scheduler", "none"), row("iosched/x", "a=b")],
             },
-            Change::Wrote { folder: odd.clone(), file: "scheduler".into() },
-            Change::File { path: odd.clone(), old: "a\tb".into() },
-            Change::Keyed { path: odd.clone(), key: "8:0".into(), old: None },
-            Change::Keyed { path: odd.clone(), key: "8:0".into(), old: Some("8:0 x=1".into()) },
-            Change::Enabled { path: odd.clone(), controllers: vec!["io".into(), "memory".into()] },
-            Change::Cgroup { path: odd.clone(), made: None },
-            Change::Cgroup { path: odd.clone(), made: Some(own) },
-            Change::Folder { path: odd.clone(), made: None },
-            Change::Folder { path: odd.clone(), made: Some(Made { own, around }) },
-            Change::NewFile { path: odd.clone(), made: Some(Made { own, around: None }) },
-            Change::Mount { at: odd.clone(), id: Some(9) },
-            Change::Loop { device: "/dev/loop7".into(), backing: odd.clone(), seq: None },
-            Change::Loop { device: "/dev/loop7".into(), backing: odd, seq: Some(4) },
-            Change::Process { pid: 5, started: 77 },
+            NotedChange::Wrote { folder: odd.clone(), file: "scheduler".into() },
+            NotedChange::File { path: odd.clone(), old: "a\tb".into() },
+            NotedChange::Keyed { path: odd.clone(), key: "8:0".into(), old: None },
+            NotedChange::Keyed {
+                path: odd.clone(),
+                key: "8:0".into(),
+                old: Some("8:0 x=1".into()),
+            },
+            NotedChange::Enabled {
+                path: odd.clone(),
+                controllers: vec!["io".into(), "memory".into()],
+            },
+            NotedChange::Cgroup { path: odd.clone(), made: None },
+            NotedChange::Cgroup { path: odd.clone(), made: Some(own) },
+            NotedChange::Folder { path: odd.clone(), made: None },
+            NotedChange::Folder { path: odd.clone(), made: Some(Made { own, around }) },
+            NotedChange::NewFile { path: odd.clone(), made: Some(Made { own, around: None }) },
+            NotedChange::Mount { at: odd.clone(), id: Some(9) },
+            NotedChange::Loop { device: "/dev/loop7".into(), backing: odd.clone(), seq: None },
+            NotedChange::Loop { device: "/dev/loop7".into(), backing: odd, seq: Some(4) },
+            NotedChange::Process { pid: 5, started: 77 },
         ];
         for change in changes {
             let line = change.encode();
             assert!(!line.contains('\n') && !line.contains('\r'), "{line}");
-            assert_eq!(Change::decode(2, &line), Some(change), "{line}");
+            assert_eq!(NotedChange::decode(2, &line), Some(change), "{line}");
         }
     }
 
     #[test]
     fn lines_of_the_first_version_lack_what_it_did_not_note() {
         let queue = "queue\tsda\t8:0\t5\t/sys/devices/x/sda\tscheduler=none";
-        let Some(Change::Queue { disk: None, old, .. }) = Change::decode(1, queue) else {
+        let Some(NotedChange::Queue { disk: None, old, .. }) = NotedChange::decode(1, queue) else {
             panic!("{queue}");
         };
         assert_eq!(old, [("scheduler".to_string(), "none".to_string())]);
-        let folder = Change::decode(1, "folder\t/a\t5\t6").unwrap();
+        let folder = NotedChange::decode(1, "folder\t/a\t5\t6").unwrap();
         let own = Identity { device: 5, inode: 6, born: None };
         let made = Some(Made { own, around: None });
-        assert_eq!(folder, Change::Folder { path: "/a".into(), made });
-        assert_eq!(Change::decode(2, "folder\t/a\t5\t6"), None);
+        assert_eq!(folder, NotedChange::Folder { path: "/a".into(), made });
+        assert_eq!(NotedChange::decode(2, "folder\t/a\t5\t6"), None);
     }
 
     #[test]
@@ -374,17 +385,17 @@ mod tests {
             "new-file\t/a\\xé",
             "mount\t/a\tb",
         ] {
-            assert_eq!(Change::decode(2, line), None, "{line}");
+            assert_eq!(NotedChange::decode(2, line), None, "{line}");
         }
     }
 
     #[test]
     fn what_was_made_has_a_wish() {
         let own = Identity { device: 1, inode: 2, born: None };
-        let wish = Change::Cgroup { path: "/a".into(), made: None };
-        let made = Change::Cgroup { path: "/a".into(), made: Some(own) };
+        let wish = NotedChange::Cgroup { path: "/a".into(), made: None };
+        let made = NotedChange::Cgroup { path: "/a".into(), made: Some(own) };
         assert_eq!(made.wish(), Some(wish.clone()));
         assert_eq!(wish.wish(), None);
-        assert_eq!(Change::Process { pid: 1, started: 2 }.wish(), None);
+        assert_eq!(NotedChange::Process { pid: 1, started: 2 }.wish(), None);
     }
 }

@@ -17,7 +17,7 @@ mod store;
 
 pub(super) use allowed::check;
 pub(crate) use allowed::{GROUP, SCRATCH};
-pub(super) use change::{Change, Made};
+pub(super) use change::{Made, NotedChange};
 pub use store::Refused;
 pub(super) use store::folders;
 
@@ -36,7 +36,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use store::{Hold, LIMIT, Opened};
+use store::{Hold, LIMIT, OpenedState};
 
 /// The file of a run that is under way.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl StateFile {
     }
 
     /// Remembers a change that is about to be made, or has been.
-    pub fn add(&mut self, change: &Change) -> Result<(), MachineError> {
+    pub fn add(&mut self, change: &NotedChange) -> Result<(), MachineError> {
         let what = || format!("{}: {}", self.place.path().display(), change.describe());
         let line = change.encode() + "\n";
         self.bytes += line.len() as u64;
@@ -195,7 +195,7 @@ pub fn repair_in(system: &System, folder: &Path, dry_run: bool) -> Repair {
     Repair { runs, refused }
 }
 
-fn repair_file(system: &System, mut opened: Opened, dry_run: bool) -> Repaired {
+fn repair_file(system: &System, mut opened: OpenedState, dry_run: bool) -> Repaired {
     let rebooted = boot_id(system) != opened.read.boot;
     let entries = std::mem::take(&mut opened.read.entries);
     let due = |entry: &Entry| match &entry.change {
@@ -203,7 +203,7 @@ fn repair_file(system: &System, mut opened: Opened, dry_run: bool) -> Repaired {
         Err(_) => false,
     };
     let numbers: Vec<usize> = (0..entries.len()).filter(|&at| due(&entries[at])).collect();
-    let changes: Vec<Change> =
+    let changes: Vec<NotedChange> =
         numbers.iter().filter_map(|&at| entries[at].change.clone().ok()).collect();
     let mut report = report_of(system, &opened);
     report.changes = words(&changes, &[]);
@@ -223,7 +223,7 @@ fn repair_file(system: &System, mut opened: Opened, dry_run: bool) -> Repaired {
 }
 
 /// What was put back is put back for good. Whether the file is still needed.
-fn settle(opened: &mut Opened, entries: &[Entry], left: &[usize]) -> io::Result<bool> {
+fn settle(opened: &mut OpenedState, entries: &[Entry], left: &[usize]) -> io::Result<bool> {
     if left.is_empty() && entries.iter().all(|entry| entry.change.is_ok()) {
         remove(&opened.place)?;
         return Ok(false);
@@ -235,7 +235,7 @@ fn settle(opened: &mut Opened, entries: &[Entry], left: &[usize]) -> io::Result<
     Ok(true)
 }
 
-fn report_of(system: &System, opened: &Opened) -> Repaired {
+fn report_of(system: &System, opened: &OpenedState) -> Repaired {
     let Read { boot, pid, what, .. } = &opened.read;
     Repaired {
         file: opened.place.path(),
@@ -250,9 +250,9 @@ fn report_of(system: &System, opened: &Opened) -> Repaired {
 }
 
 /// Changes in words, the last first, but for those of these places.
-fn words(changes: &[Change], but: &[usize]) -> Vec<String> {
-    let shown = |(at, change): &(usize, &Change)| {
-        !but.contains(at) && !matches!(change, Change::Wrote { .. })
+fn words(changes: &[NotedChange], but: &[usize]) -> Vec<String> {
+    let shown = |(at, change): &(usize, &NotedChange)| {
+        !but.contains(at) && !matches!(change, NotedChange::Wrote { .. })
     };
     changes.iter().enumerate().rev().filter(shown).map(|(_, change)| change.describe()).collect()
 }
@@ -276,7 +276,7 @@ pub(super) fn changed_by(
             return Err(refused);
         }
         let touches = |entry: &Entry| {
-            matches!(&entry.change, Ok(Change::Queue { folder, .. }) if folder == queue)
+            matches!(&entry.change, Ok(NotedChange::Queue { folder, .. }) if folder == queue)
                 && !entry.done
         };
         let mut runs = files.iter().filter(|file| file.alive == alive);
@@ -291,7 +291,7 @@ pub(super) fn changed_by(
 }
 
 /// Adds a change to a list; what now exists takes the place of the wish to make it.
-pub(super) fn supersede(changes: &mut Vec<Change>, change: Change) {
+pub(super) fn supersede(changes: &mut Vec<NotedChange>, change: NotedChange) {
     let wish = change.wish();
     match wish.and_then(|wish| changes.iter().rposition(|known| *known == wish)) {
         Some(at) => changes[at] = change,

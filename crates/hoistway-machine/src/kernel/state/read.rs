@@ -14,7 +14,7 @@
 
 use super::super::System;
 use super::allowed::check;
-use super::change::Change;
+use super::change::NotedChange;
 
 /// What a file says.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Read {
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The change, or the line and why it is refused.
-    pub change: Result<Change, String>,
+    pub change: Result<NotedChange, String>,
     /// It was put back.
     pub done: bool,
 }
@@ -64,7 +64,7 @@ impl Read {
                 let shown: String = line.chars().take(SHOWN).flat_map(char::escape_debug).collect();
                 Err(format!("line {}: '{shown}': {why}", number + 4))
             };
-            let change = match Change::decode(version, line) {
+            let change = match NotedChange::decode(version, line) {
                 None => refuse("is nothing that hoistway notes"),
                 Some(change) => match check(system, &change) {
                     Ok(()) => Ok(change),
@@ -77,8 +77,8 @@ impl Read {
     }
 }
 
-fn add(entries: &mut Vec<Entry>, change: Result<Change, String>) {
-    let wish = change.as_ref().ok().and_then(Change::wish);
+fn add(entries: &mut Vec<Entry>, change: Result<NotedChange, String>) {
+    let wish = change.as_ref().ok().and_then(NotedChange::wish);
     let known = wish.and_then(|wish| entries.iter().rposition(|e| e.change.as_ref() == Ok(&wish)));
     match known {
         Some(at) => entries[at].change = change,
@@ -115,7 +115,9 @@ mod tests {
         let read = parse(text).unwrap();
         let done: Vec<bool> = read.entries.iter().map(|entry| entry.done).collect();
         assert_eq!(done, [false, true, false]);
-        let Ok(Change::NewFile { made: Some(_), .. }) = read.entries[0].change else { panic!() };
+        let Ok(NotedChange::NewFile { made: Some(_), .. }) = read.entries[0].change else {
+            panic!()
+        };
         let why = read.entries[2].change.as_ref().unwrap_err();
         assert_eq!(why, "line 8: 'odd': is nothing that hoistway notes");
     }

@@ -113,7 +113,7 @@ fn unsafe_folder(folder: &Path, error: &PlaceError) -> Option<Refused> {
 
 /// A state file that is believed, open.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedState {
     pub place: Place,
     pub file: File,
     pub read: Read,
@@ -133,7 +133,7 @@ pub(super) enum Hold {
 
 /// State files of a folder, the newest run first: it began with what the older ones had left. And those that are not
 /// believed.
-pub(super) fn files(system: &System, dir: &Dir, hold: Hold) -> (Vec<Opened>, Vec<Refused>) {
+pub(super) fn files(system: &System, dir: &Dir, hold: Hold) -> (Vec<OpenedState>, Vec<Refused>) {
     let (mut files, mut refused) = (Vec::new(), Vec::new());
     let names = match dir.names() {
         Ok(names) => names,
@@ -157,7 +157,7 @@ pub(super) fn files(system: &System, dir: &Dir, hold: Hold) -> (Vec<Opened>, Vec
 }
 
 /// `None`: it has gone meanwhile, or its run has only just begun.
-fn look(system: &System, place: Place, hold: Hold) -> Result<Option<Opened>, String> {
+fn look(system: &System, place: Place, hold: Hold) -> Result<Option<OpenedState>, String> {
     let remove =
         |why: String| format!("{why}; nothing that it says is done: look at it, and remove it");
     let file = match place.open_writable() {
@@ -190,7 +190,7 @@ fn look(system: &System, place: Place, hold: Hold) -> Result<Option<Opened>, Str
         ));
     }
     let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    Ok(Some(Opened { place, file, read, alive, modified }))
+    Ok(Some(OpenedState { place, file, read, alive, modified }))
 }
 
 /// The text of a file, if nobody else can have written it.

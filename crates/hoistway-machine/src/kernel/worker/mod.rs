@@ -28,8 +28,8 @@ use hoistway_serve::system::Clock;
 use hoistway_sim::load;
 use hoistway_sim::world::{Built, build};
 use order::Order;
-use process::{Flow, Identity, Parts, Process};
-use shared::{SharedMemory, State};
+use process::{BlockIdentity, Flow, Parts, WorkerProcess};
+use shared::{SharedMemory, WorkerState};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ fn act(parts: Parts, spec: &ProcSpec) -> Result<(), String> {
     hoistway_serve::system::thread::precise_timers();
     set_prio(spec.prio)?;
     let (p, shared) = (parts.p, Arc::clone(&parts.shared));
-    shared.set_state(p, State::Ready);
+    shared.set_state(p, WorkerState::Ready);
     let start = loop {
         match shared.start() {
             Some(start) => break start,
@@ -146,7 +146,7 @@ fn act(parts: Parts, spec: &ProcSpec) -> Result<(), String> {
     };
     let clock = Clock::starting_at(start);
     clock.sleep_until(Instant::ZERO + spec.start);
-    let state = Crew::new(spec.prio).run(Box::new(Process::new(parts, clock)))?;
+    let state = Crew::new(spec.prio).run(Box::new(WorkerProcess::new(parts, clock)))?;
     shared.set_began(p, None);
     shared.set_state(p, state);
     Ok(())
@@ -177,7 +177,7 @@ const WHO_PROCESS: libc::c_int = 1;
 #[derive(Debug)]
 enum Baton {
     /// Whoever has the process acts.
-    Act(Box<Process>),
+    Act(Box<WorkerProcess>),
     /// The thread ends.
     End,
 }
@@ -186,7 +186,7 @@ enum Baton {
 #[derive(Debug)]
 enum Handed {
     /// Another identity acts, or the first one does again.
-    Turn(Box<Process>, Flow),
+    Turn(Box<WorkerProcess>, Flow),
     Failed(String),
 }
 
@@ -203,19 +203,19 @@ struct Member {
 #[derive(Debug)]
 struct Crew {
     prio: IoPrio,
-    own: Identity,
+    own: BlockIdentity,
     members: BTreeMap<u32, Member>,
     handed: (Sender<Handed>, Receiver<Handed>),
 }
 
 impl Crew {
     fn new(prio: IoPrio) -> Crew {
-        let (own, members) = (Identity::default(), BTreeMap::new());
+        let (own, members) = (BlockIdentity::default(), BTreeMap::new());
         Crew { prio, own, members, handed: channel() }
     }
 
     /// Until the process's end.
-    fn run(mut self, mut process: Box<Process>) -> Result<State, String> {
+    fn run(mut self, mut process: Box<WorkerProcess>) -> Result<WorkerState, String> {
         let mut acting: Option<u32> = None;
         loop {
             let flow = match acting {
@@ -279,7 +279,7 @@ impl Crew {
 const GONE: &str = "a thread of the process is gone";
 
 /// Operations until something else than this identity is wanted.
-fn turns(process: &mut Process, identity: &mut Identity) -> Result<Flow, String> {
+fn turns(process: &mut WorkerProcess, identity: &mut BlockIdentity) -> Result<Flow, String> {
     loop {
         match process.turn(identity)? {
             Flow::On => {}
@@ -290,7 +290,7 @@ fn turns(process: &mut Process, identity: &mut Identity) -> Result<Flow, String>
 
 fn member(prio: IoPrio, inbox: &Receiver<Baton>, handed: &Sender<Handed>) {
     hoistway_serve::system::thread::precise_timers();
-    let mut identity = Identity::default();
+    let mut identity = BlockIdentity::default();
     let set = set_prio(prio);
     while let Ok(Baton::Act(mut process)) = inbox.recv() {
         let flow = set.clone().and_then(|()| {

@@ -23,8 +23,8 @@
 
 use super::charge::{Charge, Sequence, waited};
 use super::descriptors::{Descriptors, Open, call_failed};
-use super::queue::{Call, Queue};
-use super::shared::{SharedMemory, State};
+use super::queue::{Call, CallQueue};
+use super::shared::{SharedMemory, WorkerState};
 use super::wire::Event;
 use hoistway::{Instant, Nanos};
 use hoistway_serve::system::Buffer;
@@ -49,19 +49,19 @@ pub enum Flow {
     /// The load's processes of the block layer exit, but for the lasting ones.
     Home,
     /// That was all.
-    End(State),
+    End(WorkerState),
 }
 
 /// What one process of the block layer has under way on its own.
 #[derive(Debug, Default)]
-pub struct Identity {
+pub struct BlockIdentity {
     /// I/O that was submitted without waiting.
-    ahead: Option<Queue>,
+    ahead: Option<CallQueue>,
 }
 
 /// A process.
 #[derive(Debug)]
-pub struct Process {
+pub struct WorkerProcess {
     pub p: usize,
     load: Box<dyn Load>,
     shared: Arc<SharedMemory>,
@@ -81,11 +81,11 @@ pub struct Process {
     /// Files that it turned away from, by number, after [`Operation::TurnTo`].
     shelf: BTreeMap<usize, Open>,
     /// Asynchronous calls.
-    queue: Option<Queue>,
+    queue: Option<CallQueue>,
     /// Bytes submitted without waiting, which count with the next call that waits.
     unseen: u64,
     own: Buffer,
-    data: Data,
+    data: WriteData,
     /// What computing costs in virtual time.
     charge: Option<Charge>,
     /// What was read last.
@@ -113,11 +113,11 @@ pub struct Parts {
     pub charge: Option<Charge>,
 }
 
-impl Process {
+impl WorkerProcess {
     /// `clock`: stands at zero at the common start.
-    pub fn new(parts: Parts, clock: Clock) -> Process {
+    pub fn new(parts: Parts, clock: Clock) -> WorkerProcess {
         let Parts { p, load, shared, files, unwritten, parties, target, end, charge } = parts;
-        Process {
+        WorkerProcess {
             p,
             load,
             shared,
@@ -133,14 +133,14 @@ impl Process {
             queue: None,
             unseen: 0,
             own: Buffer::empty(),
-            data: Data::new(p, charge.is_some()),
+            data: WriteData::new(p, charge.is_some()),
             charge,
             sequence: Sequence::default(),
         }
     }
 
     /// The load's next operation, carried out.
-    pub fn turn(&mut self, identity: &mut Identity) -> Result<Flow, String> {
+    pub fn turn(&mut self, identity: &mut BlockIdentity) -> Result<Flow, String> {
         let now = self.clock.now();
         if let Some(end) = self.closing.filter(|&end| now >= end) {
             self.closing = None;
@@ -152,7 +152,7 @@ impl Process {
         }
         if is_over(self.stop, now) {
             self.collect_all()?;
-            return Ok(Flow::End(State::Over));
+            return Ok(Flow::End(WorkerState::Over));
         }
         match self.load.next(now) {
             Operation::Open { file, advice } => {
@@ -207,7 +207,7 @@ impl Process {
             Operation::Exit => {
                 self.collect_all()?;
                 self.record(Event::Exited(self.clock.now()))?;
-                return Ok(Flow::End(State::Exited));
+                return Ok(Flow::End(WorkerState::Exited));
             }
         }
         Ok(Flow::On)
@@ -401,7 +401,7 @@ impl Process {
     ) -> Result<(), String> {
         let mut queue = match self.queue.take() {
             Some(queue) => queue,
-            None => Queue::new(room.depth)?,
+            None => CallQueue::new(room.depth)?,
         };
         if queue.open() >= room.depth {
             while queue.open() > room.low {
@@ -430,7 +430,7 @@ impl Process {
     }
 
     /// Waits until so many of the asynchronous calls are over.
-    fn wait_for(&self, queue: &mut Queue, calls: u32) -> Result<(), String> {
+    fn wait_for(&self, queue: &mut CallQueue, calls: u32) -> Result<(), String> {
         let since = self.clock.now();
         queue.send(calls)?;
         if let Some(charge) = &self.charge {
@@ -440,7 +440,7 @@ impl Process {
     }
 
     /// Takes what is over of the asynchronous calls.
-    fn collect(&self, queue: &mut Queue) -> Result<(), String> {
+    fn collect(&self, queue: &mut CallQueue) -> Result<(), String> {
         let (mut recorded, end) = (Ok(()), self.clock.now());
         queue.reap(|done| {
             let event = Event::call(done.bytes, done.write, done.begun, end);
@@ -482,7 +482,12 @@ impl Process {
             .try_for_each(|id| self.files.dont_need(id, None))
     }
 
-    fn block(&mut self, io: BlockIo, identity: &mut Identity, now: Instant) -> Result<(), String> {
+    fn block(
+        &mut self,
+        io: BlockIo,
+        identity: &mut BlockIdentity,
+        now: Instant,
+    ) -> Result<(), String> {
         let file = self.files.block()?;
         let call = Call { write: io.write, offset: io.start, len: io.len, begun: now };
         if let Some(charge) = &self.charge {
@@ -491,7 +496,7 @@ impl Process {
         if !io.wait {
             let ahead = match &mut identity.ahead {
                 Some(ahead) => ahead,
-                none => none.insert(Queue::new(AHEAD)?),
+                none => none.insert(CallQueue::new(AHEAD)?),
             };
             ahead.reap(|_| {})?;
             while ahead.is_full() {
@@ -574,7 +579,7 @@ fn transfer(
     at: u64,
     len: u64,
     own: &mut Buffer,
-    data: &mut Data,
+    data: &mut WriteData,
 ) -> Result<(), String> {
     if write {
         let written = file.write_all_at(data.next(len), at);
@@ -587,7 +592,7 @@ fn transfer(
 /// What is written: random, so that nothing on the way can compress it, and each page marked, so that none is the same
 /// as another. In virtual time all zero: nothing is compressed there, and what is not zero would have to be kept.
 #[derive(Debug)]
-struct Data {
+struct WriteData {
     zero: bool,
     bytes: Buffer,
     at: usize,
@@ -597,9 +602,9 @@ struct Data {
 /// Bytes of random data, unless a call is longer.
 const DATA: u64 = 2 << 20;
 
-impl Data {
-    fn new(p: usize, zero: bool) -> Data {
-        Data { zero, bytes: Buffer::empty(), at: 0, mark: (p as u64) << 48 }
+impl WriteData {
+    fn new(p: usize, zero: bool) -> WriteData {
+        WriteData { zero, bytes: Buffer::empty(), at: 0, mark: (p as u64) << 48 }
     }
 
     fn next(&mut self, len: u64) -> &[u8] {
@@ -651,7 +656,7 @@ mod tests {
 
     #[test]
     fn no_page_is_written_twice() {
-        let mut data = Data::new(3, false);
+        let mut data = WriteData::new(3, false);
         let mut pages: Vec<Vec<u8>> = (0..1200).map(|_| data.next(4096).to_vec()).collect();
         pages.extend(data.next(5 << 20).chunks(4096).map(<[u8]>::to_vec));
         assert_eq!(pages.len(), 1200 + 1280);

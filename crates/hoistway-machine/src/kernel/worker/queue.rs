@@ -28,37 +28,37 @@ pub struct Call {
 }
 
 /// Calls under way.
-pub struct Queue {
+pub struct CallQueue {
     ring: IoUring,
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     free: Vec<u32>,
     /// Calls pushed that the kernel has not been told of.
     held: usize,
 }
 
-struct Slot {
+struct CallSlot {
     call: Call,
     /// The descriptor that it is carried out on, for messages.
     fd: RawFd,
     buffer: Buffer,
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for CallQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue({} of {})", self.open(), self.slots.len())
     }
 }
 
-impl Queue {
+impl CallQueue {
     /// Room for `depth` calls.
-    pub fn new(depth: u32) -> Result<Queue, String> {
+    pub fn new(depth: u32) -> Result<CallQueue, String> {
         let ring = IoUring::new(depth.next_power_of_two());
         let ring = ring.map_err(|e| {
             format!("io_uring: {e}; asynchronous loads need it (sysctl kernel.io_uring_disabled=0)")
         })?;
         let nothing = Call { write: false, offset: 0, len: 0, begun: Instant::ZERO };
-        let slot = |_| Slot { call: nothing, fd: -1, buffer: Buffer::empty() };
-        Ok(Queue {
+        let slot = |_| CallSlot { call: nothing, fd: -1, buffer: Buffer::empty() };
+        Ok(CallQueue {
             ring,
             slots: (0..depth).map(slot).collect(),
             free: (0..depth).rev().collect(),
@@ -82,7 +82,7 @@ impl Queue {
         open.map(|i| self.slots[i as usize].call.begun).min()
     }
 
-    /// Takes a call; the kernel hears of it with [`Queue::send`]. There is room. `fill`: what it writes.
+    /// Takes a call; the kernel hears of it with [`CallQueue::send`]. There is room. `fill`: what it writes.
     pub fn push(&mut self, fd: BorrowedFd<'_>, call: Call, fill: impl FnOnce(&mut [u8])) {
         let index = self.free.pop().expect("the caller has made room");
         let slot = &mut self.slots[index as usize];
@@ -127,10 +127,11 @@ impl Queue {
 
     /// Collects what is over.
     pub fn reap(&mut self, mut each: impl FnMut(Done)) -> Result<(), String> {
-        let Queue { ring, slots, free, .. } = self;
+        let CallQueue { ring, slots, free, .. } = self;
         for entry in ring.completion() {
             let index = entry.user_data() as u32;
-            let Slot { call: Call { write, offset, len, begun }, fd, .. } = slots[index as usize];
+            let CallSlot { call: Call { write, offset, len, begun }, fd, .. } =
+                slots[index as usize];
             free.push(index);
             let error = match u64::try_from(entry.result()) {
                 Ok(moved) if moved == len => None,
@@ -156,7 +157,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for CallQueue {
     fn drop(&mut self) {
         // The kernel may write into the buffers until then. An error means that it has given the call up.
         while self.open() > 0 {

@@ -34,7 +34,7 @@ pub const BARRIERS: usize = 64;
 
 /// Where a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum WorkerState {
     /// It gets ready.
     Starting,
     /// It waits for the start, or runs.
@@ -47,8 +47,13 @@ pub enum State {
     Failed,
 }
 
-const STATES: [State; 5] =
-    [State::Starting, State::Ready, State::Over, State::Exited, State::Failed];
+const STATES: [WorkerState; 5] = [
+    WorkerState::Starting,
+    WorkerState::Ready,
+    WorkerState::Over,
+    WorkerState::Exited,
+    WorkerState::Failed,
+];
 
 /// One record; what it means is the business of [`super::wire`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +79,7 @@ struct Header {
 }
 
 #[repr(C, align(64))]
-struct Slot {
+struct SharedSlot {
     state: AtomicU32,
     complaint_len: AtomicU32,
     /// Since when a call is open, in nanoseconds since the start, plus 1; 0: none is.
@@ -103,7 +108,7 @@ unsafe impl Sync for SharedMemory {}
 const HEADER: usize = std::mem::size_of::<Header>().next_multiple_of(64);
 
 fn len_of(procs: usize) -> usize {
-    HEADER + procs * std::mem::size_of::<Slot>()
+    HEADER + procs * std::mem::size_of::<SharedSlot>()
 }
 
 impl SharedMemory {
@@ -143,10 +148,10 @@ impl SharedMemory {
         unsafe { self.memory.cast::<Header>().as_ref() }
     }
 
-    fn slot(&self, p: usize) -> NonNull<Slot> {
+    fn slot(&self, p: usize) -> NonNull<SharedSlot> {
         assert!(p < self.procs, "a process of the job");
         // SAFETY: within the mapping by the assertion; the offset is a multiple of the alignment.
-        unsafe { self.memory.add(HEADER + p * std::mem::size_of::<Slot>()).cast() }
+        unsafe { self.memory.add(HEADER + p * std::mem::size_of::<SharedSlot>()).cast() }
     }
 
     /// A field of a slot that both sides use at a time.
@@ -175,12 +180,12 @@ impl SharedMemory {
         self.header().start.store(ns, Ordering::Release);
     }
 
-    pub fn state(&self, p: usize) -> State {
+    pub fn state(&self, p: usize) -> WorkerState {
         let n = self.atomics(p).0.load(Ordering::Acquire);
-        STATES.get(n as usize).copied().unwrap_or(State::Failed)
+        STATES.get(n as usize).copied().unwrap_or(WorkerState::Failed)
     }
 
-    pub fn set_state(&self, p: usize, state: State) {
+    pub fn set_state(&self, p: usize, state: WorkerState) {
         let n = STATES.iter().position(|&s| s == state).expect("all are in the list");
         self.atomics(p).0.store(n as u32, Ordering::Release);
     }
@@ -214,7 +219,7 @@ impl SharedMemory {
             std::ptr::copy_nonoverlapping(why.as_ptr(), place, len);
         }
         self.atomics(p).1.store(len as u32, Ordering::Release);
-        self.set_state(p, State::Failed);
+        self.set_state(p, WorkerState::Failed);
     }
 
     /// Adds a record of process `p`, by that process. False: the ring is full.
@@ -283,15 +288,15 @@ mod tests {
     fn what_one_side_writes_the_other_side_reads() {
         let coordinator = SharedMemory::new(2).unwrap();
         let worker = SharedMemory::open(&coordinator.path(), 2).unwrap();
-        assert_eq!((worker.start(), coordinator.state(1)), (None, State::Starting));
+        assert_eq!((worker.start(), coordinator.state(1)), (None, WorkerState::Starting));
         coordinator.set_start(77);
-        worker.set_state(1, State::Ready);
+        worker.set_state(1, WorkerState::Ready);
         worker.set_began(1, Some(0));
-        assert_eq!((worker.start(), coordinator.state(1)), (Some(77), State::Ready));
+        assert_eq!((worker.start(), coordinator.state(1)), (Some(77), WorkerState::Ready));
         assert_eq!((coordinator.began(1), coordinator.began(0)), (Some(0), None));
         worker.complain(0, "no such file");
         assert_eq!(coordinator.complaint(0), "no such file");
-        assert_eq!(coordinator.state(0), State::Failed);
+        assert_eq!(coordinator.state(0), WorkerState::Failed);
         assert!(SharedMemory::open(&coordinator.path(), 3).is_err());
     }
 

@@ -1,7 +1,7 @@
 //! What one process of a scenario does.
 
 use super::DISK;
-use super::scenario::{Load, Order, Process};
+use super::scenario::{IoOrder, Load, Process};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -70,9 +70,9 @@ impl Path<'_> {
     fn place(&mut self) -> u64 {
         let Process { bytes, base, span, order, .. } = *self.process;
         let stride = match order {
-            Order::Random => return base + self.draw(span / bytes) * bytes,
-            Order::Sequential => bytes,
-            Order::Stride(stride) => stride,
+            IoOrder::Random => return base + self.draw(span / bytes) * bytes,
+            IoOrder::Sequential => bytes,
+            IoOrder::Stride(stride) => stride,
         };
         let at = self.next * stride % (span / bytes * bytes);
         self.next += 1;
@@ -218,7 +218,7 @@ struct Command {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Event {
+struct AioEvent {
     data: u64,
     command: u64,
     result: i64,
@@ -243,7 +243,7 @@ fn deep(disk: &File, path: &mut Path<'_>, end: u64) -> io::Result<()> {
         };
         submit(context, command, path)?;
     }
-    let mut events = vec![Event::default(); depth];
+    let mut events = vec![AioEvent::default(); depth];
     let mut out = depth;
     while out > 0 {
         // SAFETY: `events` has room for `depth` of them; their buffers are never given back.

@@ -62,7 +62,7 @@ pub struct Process {
     /// What it does.
     pub load: Load,
     /// Where.
-    pub order: Order,
+    pub order: IoOrder,
     /// Bytes of an I/O.
     pub bytes: u64,
     /// I/Os at a time.
@@ -94,7 +94,7 @@ pub enum Load {
 
 /// Where the I/O of a process goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum IoOrder {
     /// One after the other.
     Sequential,
     /// Anywhere in the region.
@@ -167,9 +167,9 @@ impl fmt::Display for Process {
             Load::Children(n) => write!(f, " load=children:{n}")?,
         }
         match self.order {
-            Order::Sequential => f.write_str(" order=sequential")?,
-            Order::Random => f.write_str(" order=random")?,
-            Order::Stride(bytes) => write!(f, " order=stride:{bytes}")?,
+            IoOrder::Sequential => f.write_str(" order=sequential")?,
+            IoOrder::Random => f.write_str(" order=random")?,
+            IoOrder::Stride(bytes) => write!(f, " order=stride:{bytes}")?,
         }
         write!(
             f,
@@ -388,7 +388,7 @@ fn process(words: &[&str]) -> Result<Process, String> {
         group: None,
         prio: IoPrio::NONE,
         load: Load::Read,
-        order: Order::Random,
+        order: IoOrder::Random,
         bytes: 4096,
         depth: 1,
         base: 0,
@@ -428,11 +428,11 @@ fn load(text: &str) -> Result<Load, String> {
     }
 }
 
-fn order(text: &str) -> Result<Order, String> {
+fn order(text: &str) -> Result<IoOrder, String> {
     match text.split_once(':') {
-        None if text == "sequential" => Ok(Order::Sequential),
-        None if text == "random" => Ok(Order::Random),
-        Some(("stride", n)) => Ok(Order::Stride(number(n)?)),
+        None if text == "sequential" => Ok(IoOrder::Sequential),
+        None if text == "random" => Ok(IoOrder::Random),
+        Some(("stride", n)) => Ok(IoOrder::Stride(number(n)?)),
         _ => Err(format!("no such order: '{text}'")),
     }
 }

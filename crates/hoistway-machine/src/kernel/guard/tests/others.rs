@@ -190,8 +190,8 @@ fn a_wish_that_was_not_fulfilled_takes_nothing() {
     let state = scene.scratch.0.join("state");
     let (folder, file) = (scene.theirs.join(".hoistway-7"), scene.theirs.join(".hoistway-8"));
     let wishes = |guard: &mut Guard| {
-        guard.remember(Change::Folder { path: folder.clone(), made: None }).unwrap();
-        guard.remember(Change::NewFile { path: file.clone(), made: None }).unwrap();
+        guard.remember(NotedChange::Folder { path: folder.clone(), made: None }).unwrap();
+        guard.remember(NotedChange::NewFile { path: file.clone(), made: None }).unwrap();
     };
     // The process died before it made them: links of others are at their places.
     let mut guard = scene.guard();

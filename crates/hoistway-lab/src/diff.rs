@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Of what decided the results.
-    pub manifest: Vec<Entry>,
+    pub manifest: Vec<ManifestDifference>,
     /// Every quantity of the cells that both have.
-    pub quantities: Vec<Quantity>,
+    pub quantities: Vec<PairedQuantity>,
     /// Cells of the first run alone, as `drive/config/workload`.
     pub only_old: Vec<String>,
     /// Cells of the second run alone.
@@ -20,7 +20,7 @@ pub struct Difference {
 
 /// Something in the manifests that is not the same; `None`: one run does not have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManifestDifference {
     /// What it is, such as `drive plextor-px-256m5s: flash.channels`.
     pub what: String,
     /// In the first run.
@@ -31,7 +31,7 @@ pub struct Entry {
 
 /// A quantity of a cell in both runs.
 #[derive(Clone, Debug)]
-pub struct Quantity {
+pub struct PairedQuantity {
     /// The cell.
     pub drive: String,
     /// Its configuration.
@@ -46,7 +46,7 @@ pub struct Quantity {
     pub comparison: Comparison,
 }
 
-impl Quantity {
+impl PairedQuantity {
     /// It differs, and by more than the band allows: 0.05 is 5 % in both directions.
     pub fn left(&self, band: f64) -> bool {
         let far = |r: Ratio| r.mean > 1.0 + band || r.mean < 1.0 / (1.0 + band);
@@ -65,7 +65,7 @@ impl Difference {
     /// Is anything measured different?
     pub fn differs(&self) -> bool {
         let alone = !self.only_old.is_empty() || !self.only_new.is_empty();
-        alone || self.quantities.iter().any(Quantity::differs)
+        alone || self.quantities.iter().any(PairedQuantity::differs)
     }
 }
 
@@ -85,7 +85,7 @@ pub fn diff(old: &Run, new: &Run) -> Difference {
         for (metric, unit) in measures(old, cell) {
             let comparison = judge::compare(after, before, metric);
             if comparison.value.is_some() || comparison.reference.is_some() {
-                quantities.push(Quantity {
+                quantities.push(PairedQuantity {
                     drive: cell.drive.clone(),
                     config: cell.config.clone(),
                     workload: cell.workload.clone(),
@@ -199,10 +199,10 @@ fn leaves(path: &str, value: &toml::Value, out: &mut Vec<(String, String)>) {
     }
 }
 
-fn entries(old: &Manifest, new: &Manifest) -> Vec<Entry> {
+fn entries(old: &Manifest, new: &Manifest) -> Vec<ManifestDifference> {
     let (old, new) = (flat(old), flat(new));
     let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let entry = |name: &String| Entry {
+    let entry = |name: &String| ManifestDifference {
         what: name.clone(),
         old: old.get(name).cloned(),
         new: new.get(name).cloned(),

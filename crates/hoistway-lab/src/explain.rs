@@ -1,6 +1,6 @@
 //! The story of one process, told from a trace: its requests, every decision about its queue with
 //! its reason and figures, and in one line each what was served in between. Of a run that is over
-//! it is told at once ([`story`]), of a server while it serves piece by piece ([`Teller`]); there
+//! it is told at once ([`story`]), of a server while it serves piece by piece ([`StoryWriter`]); there
 //! it may be the story of all processes of a group.
 //!
 //! Times are in milliseconds since measuring, or listening, began.
@@ -66,10 +66,10 @@ pub struct Story {
 
 /// Tells the story of a trace that was kept from the start of the run, in at most `limit` lines.
 pub fn story(records: &[Record], subject: &Subject, limit: usize) -> Story {
-    let mut teller = Teller::new(subject.clone(), limit);
-    records.iter().take_while(|r| r.at < subject.end).for_each(|r| teller.tell(r));
-    let lines = teller.finish();
-    Story { lines, left_out: teller.left_out(), own: teller.own }
+    let mut writer = StoryWriter::new(subject.clone(), limit);
+    records.iter().take_while(|r| r.at < subject.end).for_each(|r| writer.tell(r));
+    let lines = writer.finish();
+    Story { lines, left_out: writer.left_out(), own: writer.own }
 }
 
 /// A request at the drive.
@@ -83,7 +83,7 @@ struct Flying {
 /// Tells a story record by record. Its memory is bounded by the numbers of requests and queues, and
 /// the lines that were not taken yet.
 #[derive(Debug)]
-pub struct Teller {
+pub struct StoryWriter {
     subject: Subject,
     limit: usize,
     /// Lines told so far.
@@ -113,10 +113,10 @@ pub struct Teller {
     reason: Option<(Instant, &'static str)>,
 }
 
-impl Teller {
+impl StoryWriter {
     /// A story that begins.
-    pub fn new(subject: Subject, limit: usize) -> Teller {
-        Teller {
+    pub fn new(subject: Subject, limit: usize) -> StoryWriter {
+        StoryWriter {
             subject,
             limit,
             told: 0,

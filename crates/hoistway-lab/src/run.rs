@@ -6,7 +6,7 @@
 use crate::config::Config;
 use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
-use crate::result::kept::{Finished, Kept};
+use crate::result::kept::{FinishedRun, Kept};
 use crate::result::{
     Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
@@ -344,7 +344,7 @@ impl Grid {
     }
 
     /// Run `index` alone ([`Grid::cell_of`]), encoded: what one task of many on many machines gives. The same bytes wherever
-    /// it runs; [`Finished::decode`] reads them.
+    /// it runs; [`FinishedRun::decode`] reads them.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ impl Grid {
     pub fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
         let places = self.places();
         let load = |index| kept.load(index).ok_or_else(gone);
-        let finished: Result<Vec<Finished>, RunError> = (0..places.len()).map(load).collect();
+        let finished: Result<Vec<FinishedRun>, RunError> = (0..places.len()).map(load).collect();
         Ok(self.assemble(world, &places, finished?))
     }
 
@@ -383,13 +383,13 @@ impl Grid {
     pub fn gathered(
         &self,
         world: &dyn World,
-        load: &dyn Fn(&str, &str, u32) -> Option<Finished>,
+        load: &dyn Fn(&str, &str, u32) -> Option<FinishedRun>,
     ) -> Result<Run, RunError> {
         let places = self.places();
         let of = |p: &Coordinates| {
             load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep).ok_or_else(gone)
         };
-        let finished: Result<Vec<Finished>, RunError> = places.iter().map(of).collect();
+        let finished: Result<Vec<FinishedRun>, RunError> = places.iter().map(of).collect();
         Ok(self.assemble(world, &places, finished?))
     }
 
@@ -516,7 +516,12 @@ impl Grid {
         Ok(whole.0.saturating_sub(left))
     }
 
-    fn assemble(&self, world: &dyn World, places: &[Coordinates], finished: Vec<Finished>) -> Run {
+    fn assemble(
+        &self,
+        world: &dyn World,
+        places: &[Coordinates],
+        finished: Vec<FinishedRun>,
+    ) -> Run {
         let manifest = self.manifest(world, places, &finished);
         let mut cells: Vec<Cell> = Vec::new();
         for (&place, run) in places.iter().zip(finished) {
@@ -538,9 +543,10 @@ impl Grid {
         &self,
         world: &dyn World,
         places: &[Coordinates],
-        finished: &[Finished],
+        finished: &[FinishedRun],
     ) -> Manifest {
-        let by_drive = |of: &dyn Fn(&Finished) -> Vec<(String, String)>, wanted: Option<usize>| {
+        let by_drive = |of: &dyn Fn(&FinishedRun) -> Vec<(String, String)>,
+                        wanted: Option<usize>| {
             let mut rows: Vec<(String, String, String)> = Vec::new();
             for (place, run) in places.iter().zip(finished) {
                 if place.rep == 0 && wanted.is_none_or(|c| c == place.config) {
@@ -551,7 +557,7 @@ impl Grid {
             unite(&rows)
         };
         let configs = self.configs.iter().enumerate().map(|(i, c)| {
-            let tunables = |o: &Finished| {
+            let tunables = |o: &FinishedRun| {
                 o.tunables.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
             };
             let number = |(name, value): (String, String)| {
@@ -641,7 +647,7 @@ fn results(
     missing: &[usize],
     records: Vec<Mutex<Option<Result<Stored, RunError>>>>,
     kept: Option<&Kept>,
-) -> Result<Vec<Finished>, RunError> {
+) -> Result<Vec<FinishedRun>, RunError> {
     let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
     let mut records: Vec<Option<Result<Stored, RunError>>> =
         records.into_iter().map(taken).collect();
@@ -652,7 +658,7 @@ fn results(
     }
     let finished = records.into_iter().enumerate().map(|(index, record)| {
         match record.expect("no run failed, and nobody stopped them")? {
-            Stored::Held(record) => Ok(Finished::decode(&record).expect("it was encoded here")),
+            Stored::Held(record) => Ok(FinishedRun::decode(&record).expect("it was encoded here")),
             Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
         }
     });
@@ -666,10 +672,10 @@ fn gone() -> RunError {
 }
 
 /// `first`: of the first repetition, which also keeps what the cgroup files print.
-fn finished(seed: u64, first: bool, mut outcome: Outcome) -> Finished {
+fn finished(seed: u64, first: bool, mut outcome: Outcome) -> FinishedRun {
     let tunables = std::mem::take(&mut outcome.tunables);
     let host = std::mem::take(&mut outcome.host_parameters);
-    Finished { rep: rep_of(seed, first, outcome), tunables, host }
+    FinishedRun { rep: rep_of(seed, first, outcome), tunables, host }
 }
 
 fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {

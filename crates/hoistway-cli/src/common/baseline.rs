@@ -8,7 +8,7 @@ use crate::common::options::Common;
 use crate::common::run_dirs;
 use crate::common::table::{Table, cell, limit, told_apart};
 use crate::failure::Failure;
-use hoistway_lab::diff::{Quantity, diff as compare, without_choice};
+use hoistway_lab::diff::{PairedQuantity, diff as compare, without_choice};
 use hoistway_lab::judge;
 use hoistway_lab::result::{Run, number_text};
 use hoistway_lab::run::Grid;
@@ -174,12 +174,12 @@ fn no_choice(unchosen: &[Unchosen]) -> String {
 }
 
 /// Values on both sides, and no telling whether they differ: bounds.
-fn cut_off(q: &Quantity) -> bool {
+fn cut_off(q: &PairedQuantity) -> bool {
     let c = &q.comparison;
     c.finding == Finding::Unknown && c.value.is_some() && c.reference.is_some()
 }
 
-fn row(q: &Quantity) -> Vec<String> {
+fn row(q: &PairedQuantity) -> Vec<String> {
     let c = &q.comparison;
     vec![
         q.drive.clone(),
@@ -195,7 +195,7 @@ fn row(q: &Quantity) -> Vec<String> {
 }
 
 /// Which way it went, where the metric has a better side.
-fn verdict(q: &Quantity) -> &'static str {
+fn verdict(q: &PairedQuantity) -> &'static str {
     let better = judge::better(q.metric);
     match q.comparison.finding.differs() && better != Better::Neither {
         false => "changed",

@@ -4,7 +4,7 @@ use crate::common::results::comparison_json;
 use crate::common::table::{Table, cell};
 use hoistway_lab::result::{ConfigInfo, DriveInfo, Run};
 use hoistway_lab::stats::{Bounded, Ratio};
-use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Row};
+use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, ValidationRow};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
 
@@ -78,7 +78,7 @@ pub const SPARE: &[&str] = &["unit"];
 const NAMES: usize = 5;
 
 /// The rows as a table.
-pub fn table(all: &[Row], reference: &str, others: &[&str]) -> Table {
+pub fn table(all: &[ValidationRow], reference: &str, others: &[&str]) -> Table {
     let headings = headings(reference, others);
     let names: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&names, NAMES);
@@ -94,7 +94,7 @@ fn ratio(r: &Ratio) -> String {
     mean + &r.interval.map_or_else(String::new, |(l, h)| format!(" ({} to {})", low(l), high(h)))
 }
 
-fn held(row: &Row, other: usize) -> &'static str {
+fn held(row: &ValidationRow, other: usize) -> &'static str {
     match row.holds(other) {
         Some(true) => "",
         Some(false) => " !",
@@ -102,7 +102,7 @@ fn held(row: &Row, other: usize) -> &'static str {
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &ValidationRow) -> Vec<String> {
     let mut cells = vec![
         row.drive.clone(),
         row.workload.clone(),
@@ -129,7 +129,7 @@ fn headings(reference: &str, others: &[&str]) -> Vec<String> {
 }
 
 /// How many rows are within their limits, world by world.
-pub fn verdict(all: &[Row], others: &[&str]) -> String {
+pub fn verdict(all: &[ValidationRow], others: &[&str]) -> String {
     let mut out = String::new();
     for (at, world) in others.iter().enumerate() {
         let judged: Vec<bool> = all.iter().filter_map(|row| row.holds(at)).collect();
@@ -147,7 +147,7 @@ pub fn verdict(all: &[Row], others: &[&str]) -> String {
 
 /// The rows as a table of Markdown.
 #[cfg(all(feature = "live", target_os = "linux"))]
-pub fn markdown(all: &[Row], reference: &str, others: &[&str]) -> String {
+pub fn markdown(all: &[ValidationRow], reference: &str, others: &[&str]) -> String {
     let headings = headings(reference, others);
     let mut out = format!("| {} |\n|", headings.join(" | "));
     for at in 0..headings.len() {
@@ -161,11 +161,16 @@ pub fn markdown(all: &[Row], reference: &str, others: &[&str]) -> String {
 }
 
 /// The rows as JSON; the mean in the world that is compared with has that world's name.
-pub fn json(all: &[Row], reference: &str, others: &[&str], notes: &[String]) -> serde_json::Value {
+pub fn json(
+    all: &[ValidationRow],
+    reference: &str,
+    others: &[&str],
+    notes: &[String],
+) -> serde_json::Value {
     let bounded = |v: Option<Bounded>| {
         v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
     };
-    let row = |row: &Row| {
+    let row = |row: &ValidationRow| {
         let beside = row.others.iter().zip(others).enumerate().map(|(at, (other, world))| {
             let mut of = comparison_json(other);
             of["world"] = (*world).into();

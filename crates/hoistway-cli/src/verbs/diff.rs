@@ -5,7 +5,7 @@ use crate::common::run_dirs::read;
 use crate::common::table::{Table, cell, limit, three, told_apart};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway_lab::diff::{Difference, Entry, Quantity, diff as compare};
+use hoistway_lab::diff::{Difference, ManifestDifference, PairedQuantity, diff as compare};
 use hoistway_lab::stats::Bounded;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub fn diff(options: &Diff) -> Result<(), Failure> {
 fn text(found: &Difference, options: &Diff) -> String {
     let mut out = String::new();
     let side = |v: &Option<String>| v.clone().unwrap_or_else(|| "(not there)".into());
-    for Entry { what, old, new } in &found.manifest {
+    for ManifestDifference { what, old, new } in &found.manifest {
         let _ = writeln!(out, "{what}\n  - {}\n  + {}", side(old), side(new));
     }
     for (sign, cells) in [('-', &found.only_old), ('+', &found.only_new)] {
@@ -63,7 +63,7 @@ fn text(found: &Difference, options: &Diff) -> String {
             let _ = writeln!(out, "{sign} {cell}: in this run alone");
         }
     }
-    let shown: Vec<&Quantity> =
+    let shown: Vec<&PairedQuantity> =
         found.quantities.iter().filter(|q| options.all || q.differs()).collect();
     if !shown.is_empty() {
         if !out.is_empty() {
@@ -95,7 +95,7 @@ fn text(found: &Difference, options: &Diff) -> String {
     out
 }
 
-fn interval(q: &Quantity) -> String {
+fn interval(q: &PairedQuantity) -> String {
     let interval = q.comparison.ratio.and_then(|r| r.interval);
     interval.map_or_else(|| "-".into(), |(low, high)| format!("{} to {}", three(low), three(high)))
 }
@@ -104,7 +104,7 @@ fn json(found: &Difference) -> String {
     let value = |v: Option<Bounded>| {
         v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
     };
-    let quantity = |q: &Quantity| {
+    let quantity = |q: &PairedQuantity| {
         let c = &q.comparison;
         let mut of = crate::common::results::comparison_json(c);
         let own = serde_json::json!({
@@ -115,7 +115,8 @@ fn json(found: &Difference) -> String {
         of.as_object_mut().expect("it is one").extend(own.as_object().expect("it is one").clone());
         of
     };
-    let entry = |e: &Entry| serde_json::json!({ "what": e.what, "old": e.old, "new": e.new });
+    let entry =
+        |e: &ManifestDifference| serde_json::json!({ "what": e.what, "old": e.old, "new": e.new });
     let value = serde_json::json!({
         "schema": 1,
         "differs": found.differs(),

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Scratch};
-use hoistway_lab::differ::{self, Compared, Recorder as _, generate, known, suite};
+use hoistway_lab::differ::{self, ComparedScenario, Recorder as _, generate, known, suite};
 use hoistway_lab::words::counted;
 use hoistway_machine::MachineError;
 use hoistway_machine::linux::actor::scenario::{Scenario, ScenarioError};
@@ -345,7 +345,7 @@ impl Work<'_> {
         tally: &mut Tally,
         scheduler: &str,
         number: u64,
-        one: Compared,
+        one: ComparedScenario,
         settings: &Recorded,
     ) -> Result<(), Failure> {
         tally.scenarios += 1;
@@ -379,7 +379,7 @@ impl Work<'_> {
             // To cut it down takes many guests, of which any may fail.
             keep(self.out, &name, &small)?;
             let stop = &self.host.stop;
-            let mut go_on = |_: &Compared| !stop.load(Ordering::Relaxed);
+            let mut go_on = |_: &ComparedScenario| !stop.load(Ordering::Relaxed);
             small = differ::smallest(&mut self.guests, small, settings, &mut go_on)
                 .map_err(|e| self.host.failure(e))?;
         }
@@ -402,7 +402,7 @@ impl Work<'_> {
 }
 
 /// Scenario, recording and the difference, in files of that name; the path of the last.
-fn keep(folder: &Folder<'_>, name: &str, found: &Compared) -> Result<PathBuf, Failure> {
+fn keep(folder: &Folder<'_>, name: &str, found: &ComparedScenario) -> Result<PathBuf, Failure> {
     let put = |ending: &str, bytes: &[u8]| {
         let file = format!("{name}.{ending}");
         folder.write(&file, bytes, Kind::Named).map(|()| folder.path().join(file))
@@ -416,7 +416,7 @@ fn keep(folder: &Folder<'_>, name: &str, found: &Compared) -> Result<PathBuf, Fa
 }
 
 /// The first difference with what came before it.
-fn difference(found: &Compared) -> String {
+fn difference(found: &ComparedScenario) -> String {
     let Some(d) = &found.outcome.first else { return String::new() };
     let mut out = format!("{}\nrecorded up to line {}:\n", found.scenario, d.line);
     let lines: Vec<&str> = found.recording.lines().take(d.line).collect();

@@ -10,7 +10,7 @@ use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::merge::{Bench, Group, MACHINES_MIN, Merged, merge as put_together};
 use hoistway_lab::recommend::goal::Aspect;
-use hoistway_lab::recommend::{Advice, Answer, Goal, Source};
+use hoistway_lab::recommend::{Advice, Goal, Recommendation, RunSource};
 use hoistway_lab::report::merged as page;
 use hoistway_lab::result::{Run, Together};
 use hoistway_lab::words::counted;
@@ -94,7 +94,7 @@ fn read(path: &Path, benches: &mut Vec<Bench>, together: &Together) -> Result<()
     };
     let source = |dir: &PathBuf| {
         let run = Run::read_among(dir, together).map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok(Source { name: dir.display().to_string(), run })
+        Ok(RunSource { name: dir.display().to_string(), run })
     };
     let sources = dirs.iter().map(source).collect::<Result<Vec<_>, Failure>>()?;
     benches.push(Bench { name: path.display().to_string(), sources });
@@ -164,7 +164,7 @@ fn details(group: &Group, advice: &Advice, wide: bool) -> String {
     if !group.kernels.is_empty() {
         let _ = write!(out, ", Linux {}", group.kernels.join(", "));
     }
-    if let Answer::NotEnough { why, more } = &advice.answer {
+    if let Recommendation::NotEnough { why, more } = &advice.answer {
         let _ = write!(out, "\nnot enough data: {why} ({} more)", counted(*more, "machine"));
     }
     for q in advice.not_judged() {

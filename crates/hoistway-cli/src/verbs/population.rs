@@ -11,7 +11,7 @@ use hoistway_files::Kind;
 use hoistway_lab::config::Config;
 use hoistway_lab::population::summary::{self, MEASURES, Measure, PART_NAMES, PARTS};
 use hoistway_lab::population::{
-    Case, Finished, Half, Plan, PopulationError, Question, REFERENCE, quantiles,
+    Case, Finished, Half, PopulationError, PopulationPlan, Question, REFERENCE, quantiles,
 };
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -108,7 +108,7 @@ pub fn population(options: &Population) -> Result<(), Failure> {
     };
     let key = format!("{}\nseed {}\n", program(), options.seed);
     let keep = options.out.clone().map(|dir| (dir, key));
-    let plan = Plan { seed: options.seed, numbers, configs, keep };
+    let plan = PopulationPlan { seed: options.seed, numbers, configs, keep };
     let stop = stop_flag()?;
     let bar = bar(options.quiet, plan.numbers.len());
     let done = plan.run(threads(options.jobs), &stop, &|done| bar.set_position(done as u64));

@@ -12,7 +12,9 @@ use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_lab::config::Config;
 use hoistway_lab::grid::parts;
-use hoistway_lab::replay::{self, Loop, Place, Plan, Probe, ReplayError, ReplayWorld, Split};
+use hoistway_lab::replay::{
+    self, Loop, OffsetMapping, Probe, ReplayError, ReplayPlan, ReplayWorld, Split,
+};
 use hoistway_lab::result::control::over;
 use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
 use hoistway_lab::stats::Finding;
@@ -190,7 +192,7 @@ fn is_read_once(path: &Path) -> Result<bool, Failure> {
 
 /// Decides when I/Os are submitted, where the trace does not say it: without times in closed loop, and without times or
 /// ends one after another.
-fn pace(options: &Replay, plan: &mut Plan, once: bool) -> Result<(), Failure> {
+fn pace(options: &Replay, plan: &mut ReplayPlan, once: bool) -> Result<(), Failure> {
     if once {
         // Nothing is known before; what turns out to have no times gets no verdict.
         if plan.by == Loop::Closed && plan.depth.is_none() {
@@ -229,7 +231,7 @@ fn check<T>(result: Result<T, ReplayError>) -> Result<T, Failure> {
 }
 
 /// The flags as a plan.
-fn plan(options: &Replay) -> Result<Plan, Failure> {
+fn plan(options: &Replay) -> Result<ReplayPlan, Failure> {
     let usage = |flag: &str, e: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {e}"));
     let time = |flag: &str, text: &Option<String>| match text {
         None => Ok(None),
@@ -251,10 +253,10 @@ fn plan(options: &Replay) -> Result<Plan, Failure> {
         return Err(Failure::Usage(what));
     }
     let place = match &options.scale {
-        None => Place::Wrap,
+        None => OffsetMapping::Wrap,
         Some(text) => match quantity::bytes(text).map_err(|e| usage("--scale", &e))? {
             0 => return Err(Failure::Usage("--scale: the size of a device is above 0".into())),
-            bytes => Place::Scale(bytes),
+            bytes => OffsetMapping::Scale(bytes),
         },
     };
     let by = if options.closed { Loop::Closed } else { Loop::Open };
@@ -272,13 +274,14 @@ fn plan(options: &Replay) -> Result<Plan, Failure> {
         && reader.from == 0
         && reader.to.is_none();
     let plain = whole && reader.limit.is_none() && by == Loop::Open && options.speed == 1.0;
-    let usual = format.is_none() && place == Place::Wrap && !options.sync_writes && !options.open;
+    let usual =
+        format.is_none() && place == OffsetMapping::Wrap && !options.sync_writes && !options.open;
     let exact = plain
         && usual
         && options.split_by == SplitBy::Process
         && options.target.is_none()
         && replay::is_saved(&options.trace);
-    Ok(Plan {
+    Ok(ReplayPlan {
         path: options.trace.clone(),
         reader,
         by,

@@ -9,10 +9,10 @@ use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind, PlaceError};
 use hoistway_lab::experiment::Procedure;
 use hoistway_lab::report::reproduction;
-use hoistway_lab::reproduce::pool::{Ears, Progress};
-use hoistway_lab::reproduce::rows::Row;
-use hoistway_lab::reproduce::tables::{self, Comparison};
-use hoistway_lab::reproduce::{self, Place, Plan, Results, Value};
+use hoistway_lab::reproduce::pool::{PoolCallbacks, PoolProgress};
+use hoistway_lab::reproduce::rows::PublishedRow;
+use hoistway_lab::reproduce::tables::{self, PublishedComparison};
+use hoistway_lab::reproduce::{self, ReproducePlace, ReproducePlan, Results, Value};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -77,23 +77,23 @@ pub fn reproduce(options: &Reproduce) -> Result<(), Failure> {
     let threads = threads(options.jobs);
     let stop = stop_flag()?;
     let program = program();
-    let place = Place { out: &out, program: &program, fresh: options.fresh };
+    let place = ReproducePlace { out: &out, program: &program, fresh: options.fresh };
     let bar = bar(options.quiet);
     let told = |text: &str| bar.suspend(|| eprintln!("{text}"));
     // The time left is for people: nothing that is computed sees it.
     #[expect(clippy::disallowed_methods, reason = "progress of the command, not of a simulation")]
     let begun = Instant::now();
     let clock = || begun.elapsed().as_secs_f64();
-    let progress = |p: Progress| {
+    let progress = |p: PoolProgress| {
         bar.set_length(p.total as u64);
         bar.set_position(p.done as u64);
         bar.set_message(p.left.map_or_else(String::new, |s| format!("{} left", time(s))));
     };
-    let ears = Ears { clock: &clock, progress: &progress, over: &|_, _| {} };
-    let done = plan.run(&place, threads, &stop, &ears, &told);
+    let callbacks = PoolCallbacks { clock: &clock, progress: &progress, over: &|_, _| {} };
+    let done = plan.run(&place, threads, &stop, &callbacks, &told);
     bar.finish_and_clear();
     let done = done.map_err(run_failure)?;
-    let comparison = Comparison::of(&plan, &done);
+    let comparison = PublishedComparison::of(&plan, &done);
     let folder = place.folder().map_err(directory_failure)?;
     write(&comparison, &folder).map_err(|e| output::failure("--out", e))?;
     if let Some(path) = &options.markdown {
@@ -114,7 +114,7 @@ pub fn reproduce(options: &Reproduce) -> Result<(), Failure> {
 }
 
 /// Names, each once; `all` alone.
-fn plan(options: &Reproduce) -> Result<Plan, Failure> {
+fn plan(options: &Reproduce) -> Result<ReproducePlan, Failure> {
     let mut names: Vec<String> = Vec::new();
     for name in options.experiments.iter().flat_map(|given| given.split(',')) {
         if names.iter().any(|n| n == name) {
@@ -147,7 +147,7 @@ fn plan(options: &Reproduce) -> Result<Plan, Failure> {
         .map_err(|e| Failure::Usage(e.to_string()))
 }
 
-fn usual_place(plan: &Plan) -> PathBuf {
+fn usual_place(plan: &ReproducePlan) -> PathBuf {
     let quick = if plan.quick { ".quick" } else { "" };
     PathBuf::from("runs").join(format!("reproduce.{}{quick}", plan.procedure.name()))
 }
@@ -168,7 +168,7 @@ fn time(seconds: f64) -> String {
     if s < 60 { format!("{s} s") } else { format!("{} min {:02} s", s / 60, s % 60) }
 }
 
-fn write(c: &Comparison<'_>, folder: &Dir) -> Result<(), PlaceError> {
+fn write(c: &PublishedComparison<'_>, folder: &Dir) -> Result<(), PlaceError> {
     let file = |name: &str, text: &str| folder.place(name)?.replace(text.as_bytes(), Kind::Named);
     file("reproduction.md", &tables::markdown(c))?;
     file("reproduction.csv", &tables::all_csv(c))?;
@@ -176,7 +176,7 @@ fn write(c: &Comparison<'_>, folder: &Dir) -> Result<(), PlaceError> {
     file("reproduction.html", &reproduction::render(c))
 }
 
-fn text(c: &Comparison<'_>, options: &Reproduce, out: &Path) -> String {
+fn text(c: &PublishedComparison<'_>, options: &Reproduce, out: &Path) -> String {
     let width = limit(options.wide);
     let mut text = format!("{}\n\n", c.procedure());
     for results in &c.done.results {
@@ -202,7 +202,7 @@ fn text(c: &Comparison<'_>, options: &Reproduce, out: &Path) -> String {
         let spare = ["1.5x", "same leader", "published"];
         let _ = writeln!(text, "agreement with published figures\n{}", table.fit(width, &spare));
     }
-    let beyond: Vec<&Row> = c.uncontrolled().filter(|r| !r.within_tolerance()).collect();
+    let beyond: Vec<&PublishedRow> = c.uncontrolled().filter(|r| !r.within_tolerance()).collect();
     if !beyond.is_empty() {
         let mut table = Table::new(
             &["measured without control, more than 25 % off", "published", "ours", "ratio"],
@@ -228,8 +228,8 @@ fn text(c: &Comparison<'_>, options: &Reproduce, out: &Path) -> String {
 }
 
 /// Published figures of an experiment beside ours; `None` without any.
-fn published(results: &Results, rows: &[&Row], width: Option<usize>) -> Option<String> {
-    let compared: Vec<&&Row> = rows.iter().filter(|r| r.ours.is_some()).collect();
+fn published(results: &Results, rows: &[&PublishedRow], width: Option<usize>) -> Option<String> {
+    let compared: Vec<&&PublishedRow> = rows.iter().filter(|r| r.ours.is_some()).collect();
     if compared.is_empty() {
         return None;
     }
@@ -259,7 +259,7 @@ fn ours(results: &Results, width: Option<usize>) -> String {
     table.fit(width, &["± 99 %"])
 }
 
-fn preview(plan: &Plan) -> Result<String, Failure> {
+fn preview(plan: &ReproducePlan) -> Result<String, Failure> {
     let mut table = Table::new(
         &[
             "experiment",

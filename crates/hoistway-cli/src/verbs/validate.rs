@@ -17,7 +17,7 @@ use hoistway_lab::report::html;
 use hoistway_lab::result::kept::Kept;
 use hoistway_lab::result::{Run, holds_runs};
 use hoistway_lab::run::Grid;
-use hoistway_lab::validate::{Row, Side, carry_out, rows};
+use hoistway_lab::validate::{ValidationRow, WorldSide, carry_out, rows};
 use hoistway_lab::world::{Engine, Kernel, Sim, World};
 use hoistway_machine::emulator::{Emulator, EmulatorOptions};
 use hoistway_machine::engine::{Storage, StorageTarget};
@@ -190,7 +190,7 @@ fn report(options: &Validate, others: &[&'static str], results: &[OnDrive]) -> R
         true => format!("{:#}\n", beside::json(&all, KERNEL, others, &notes)),
         false => text(&all, others, &notes, options),
     })?;
-    let missed = |row: &Row| (0..others.len()).any(|o| row.holds(o) == Some(false));
+    let missed = |row: &ValidationRow| (0..others.len()).any(|o| row.holds(o) == Some(false));
     if all.iter().any(missed) { Err(Failure::No) } else { Ok(()) }
 }
 
@@ -372,8 +372,8 @@ fn one(
         keeps.push(kept.map_err(directory_failure)?.0);
     }
     let sides = worlds.iter().zip(&task.grids).zip(&keeps);
-    let sides: Vec<Side<'_>> =
-        sides.map(|((world, grid), kept)| Side { world: &**world, grid, kept }).collect();
+    let sides: Vec<WorldSide<'_>> =
+        sides.map(|((world, grid), kept)| WorldSide { world: &**world, grid, kept }).collect();
     let bar = bar(options.quiet, &task.drive.id);
     let progress = |done: usize, total: usize| {
         bar.set_length(total as u64);
@@ -435,7 +435,7 @@ fn preview(tasks: &[Task], others: &[&str]) -> Result<String, Failure> {
     Ok(out)
 }
 
-fn text(all: &[Row], others: &[&str], notes: &[String], options: &Validate) -> String {
+fn text(all: &[ValidationRow], others: &[&str], notes: &[String], options: &Validate) -> String {
     let mut out =
         beside::table(all, KERNEL, others).fit(limit(options.wide), &["unit", "sim", "engine"]);
     out.push_str("(! beyond the limit)\n");

@@ -11,8 +11,8 @@ use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway::target::{Answer, percent};
 use hoistway_lab::what_if::{
-    Finding, Measured, Point, Question, Report, SCHEDULER, Wanted, default_load, find_load, scaled,
-    time_text,
+    Measured, Point, Report, SCHEDULER, TargetFinding, Wanted, WhatIfQuestion, default_load,
+    find_load, scaled, time_text,
 };
 use hoistway_sim::drive::DriveFile;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ pub fn what_if(options: &WhatIf) -> Result<(), Failure> {
     if report.kept() { Ok(()) } else { Err(Failure::No) }
 }
 
-fn question(options: &WhatIf) -> Result<Question, Failure> {
+fn question(options: &WhatIf) -> Result<WhatIfQuestion, Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
     let wanted: Result<Vec<Wanted>, String> =
         options.target.iter().map(|t| Wanted::parse(t)).collect();
@@ -127,7 +127,7 @@ fn question(options: &WhatIf) -> Result<Question, Failure> {
             Some(time)
         }
     };
-    let question = Question {
+    let question = WhatIfQuestion {
         experiment,
         workload,
         drive,
@@ -141,7 +141,7 @@ fn question(options: &WhatIf) -> Result<Question, Failure> {
     Ok(question)
 }
 
-fn text(question: &Question, report: &Report) -> String {
+fn text(question: &WhatIfQuestion, report: &Report) -> String {
     let mut out = format!(
         "{}\n{}: {}\n\n",
         question.drive.name,
@@ -202,7 +202,7 @@ fn text(question: &Question, report: &Report) -> String {
 /// Fewer I/Os than ten above the 99th percentile.
 const FEW: u64 = 1000;
 
-fn row(question: &Question, report: &Report, point: &Point) -> Vec<String> {
+fn row(question: &WhatIfQuestion, report: &Report, point: &Point) -> Vec<String> {
     let alone = report.alone.iter().any(|p| p.way == point.way);
     let kept = format!("{:.1}", f64::from(report.kept_permille(point)) / 10.0);
     let others = if alone { "-".into() } else { number(point.others) };
@@ -232,7 +232,7 @@ struct Use {
 
 /// That of the targets as they are; where it does not keep them, the best that was found: without loss, or, where
 /// the drive alone takes longer, as low as goes.
-fn configuration(question: &Question, report: &Report) -> Use {
+fn configuration(question: &WhatIfQuestion, report: &Report) -> Use {
     let way = match report.findings.iter().find_map(|f| f.by) {
         Some(at) => &report.sweep[at].way,
         None => &report.ours.way,
@@ -257,7 +257,7 @@ fn configuration(question: &Question, report: &Report) -> Use {
     Use { serve, running }
 }
 
-fn json(question: &Question, report: &Report) -> Value {
+fn json(question: &WhatIfQuestion, report: &Report) -> Value {
     let point = |p: &Point| point_json(question, report, p);
     let points = |all: &[Point]| all.iter().map(point).collect::<Vec<_>>();
     let Use { serve, running } = configuration(question, report);
@@ -287,7 +287,7 @@ fn json(question: &Question, report: &Report) -> Value {
     })
 }
 
-fn finding_json(finding: &Finding, report: &Report) -> Value {
+fn finding_json(finding: &TargetFinding, report: &Report) -> Value {
     let figures: serde_json::Map<_, _> =
         finding.answer.figures().into_iter().map(|(name, v)| (name.into(), v.into())).collect();
     let also = finding.also.iter();
@@ -306,7 +306,7 @@ fn finding_json(finding: &Finding, report: &Report) -> Value {
     })
 }
 
-fn point_json(question: &Question, report: &Report, point: &Point) -> Value {
+fn point_json(question: &WhatIfQuestion, report: &Report, point: &Point) -> Value {
     let of = |m: &Option<Measured>| {
         m.as_ref().map(
             |m| json!({ "p99_ns": m.p99.0, "mean_ns": m.mean.0, "ios": m.ios, "mb_per_s": m.mb_s }),

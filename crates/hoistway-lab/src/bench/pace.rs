@@ -10,7 +10,7 @@
 //! simulated second, with the requests per second that the drive file foretells ([`Pace::per_second`]). Of 84 runs on six
 //! drives 60 took between half and twice of it (a release build at 2.5 GHz).
 
-use super::plan::{Amount, Level, Subject};
+use super::plan::{Amount, BenchSubject, Level};
 use super::suite::{Part, Time};
 use crate::experiment::Experiment;
 use crate::run::Grid;
@@ -68,7 +68,7 @@ const RUN_LEAST: Nanos = Nanos::ms(20);
 
 impl Pace {
     /// At first.
-    pub(super) fn of(level: Level, amount: &Amount, subject: &Subject) -> Pace {
+    pub(super) fn of(level: Level, amount: &Amount, subject: &BenchSubject) -> Pace {
         let kind = usize::from(subject.drive.identity.rotational);
         match (subject.real, level) {
             (true, _) => {

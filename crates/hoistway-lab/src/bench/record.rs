@@ -1,6 +1,6 @@
 //! `bench.json`: what a folder of a bench holds, and how far it is.
 
-use super::plan::{self, Estimate, Level, Plan};
+use super::plan::{self, BenchPlan, Estimate, Level};
 use super::suite;
 use crate::result::DirectoryError;
 use hoistway_files::input::{self, Limit};
@@ -179,13 +179,13 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<(), DirectoryError> {
 impl Record {
     /// Of a plan that begins.
     pub fn of(
-        plan: &Plan,
+        plan: &BenchPlan,
         key: &str,
         world: &str,
         machine: &[(String, String)],
         given_up: Vec<(String, String)>,
     ) -> Record {
-        let part = |p: &super::plan::Planned| {
+        let part = |p: &super::plan::PlannedPart| {
             let grid = &plan.grids[p.grid];
             PartRecord {
                 experiment: p.part.experiment.into(),

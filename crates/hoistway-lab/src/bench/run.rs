@@ -9,12 +9,12 @@
 //! round, workloads that no longer fit in three rounds are given up, the least important first, and no round begins that
 //! would end too late.
 
-use super::plan::{self, Plan, Planned, ROUNDS_MAX, ROUNDS_MIN};
+use super::plan::{self, BenchPlan, PlannedPart, ROUNDS_MAX, ROUNDS_MIN};
 use super::record::{self, Record, State};
 use super::suite::Part;
 use crate::report::html;
 use crate::result::Run;
-use crate::result::kept::{Finished, Found, Kept};
+use crate::result::kept::{FinishedRun, Found, Kept};
 use crate::run::RunError;
 use crate::world::World;
 use hoistway_sim::rng::stream;
@@ -29,7 +29,7 @@ const CONFIGS_MAX: usize = 64;
 
 /// Where a bench keeps its results, and what may be reused of those that are there.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct BenchPlace<'a> {
     /// The folder.
     pub out: &'a Path,
     /// Names the build: what another one has finished is not reused.
@@ -44,7 +44,7 @@ pub struct Place<'a> {
 
 /// How far a bench is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct BenchProgress {
     /// Runs that are over.
     pub done: usize,
     /// All runs.
@@ -58,18 +58,18 @@ pub struct Progress {
 }
 
 /// What hears of a bench.
-pub struct Ears<'a> {
+pub struct BenchCallbacks<'a> {
     /// Seconds since the command began.
     pub clock: &'a (dyn Fn() -> f64 + Sync),
     /// After every run.
-    pub progress: &'a (dyn Fn(Progress) + Sync),
+    pub progress: &'a (dyn Fn(BenchProgress) + Sync),
     /// What people should know at once.
     pub told: &'a (dyn Fn(&str) + Sync),
 }
 
-impl std::fmt::Debug for Ears<'_> {
+impl std::fmt::Debug for BenchCallbacks<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ears").finish_non_exhaustive()
+        f.debug_struct("BenchCallbacks").finish_non_exhaustive()
     }
 }
 
@@ -112,11 +112,11 @@ struct Task {
 
 /// A bench under way.
 struct Session<'a> {
-    plan: &'a Plan,
+    plan: &'a BenchPlan,
     world: &'a dyn World,
-    place: &'a Place<'a>,
+    place: &'a BenchPlace<'a>,
     stop: &'a AtomicBool,
-    ears: &'a Ears<'a>,
+    callbacks: &'a BenchCallbacks<'a>,
     /// Of each grid.
     kept: Vec<Kept>,
     /// Of each part: seconds and bytes written, and runs that took them.
@@ -142,19 +142,19 @@ struct Taken {
 ///
 /// A run that cannot be carried out, or a place that cannot be written. What is finished is kept.
 pub fn run(
-    plan: &Plan,
+    plan: &BenchPlan,
     world: &dyn World,
     threads: usize,
-    place: &Place<'_>,
+    place: &BenchPlace<'_>,
     stop: &AtomicBool,
-    ears: &Ears<'_>,
+    callbacks: &BenchCallbacks<'_>,
 ) -> Result<Outcome, RunError> {
     record::may_write(place.out)?;
     let key = plan::key(plan, world.name(), place.program, place.target);
     let old = Record::read(place.out).filter(|r| r.key == key && !place.fresh);
-    let mut bench = Session::open(plan, world, place, stop, ears, &key)?;
+    let mut bench = Session::open(plan, world, place, stop, callbacks, &key)?;
     for (experiment, workload) in old.iter().flat_map(|r| &r.given_up) {
-        let is = |p: &&Planned| p.part.experiment == experiment && p.part.workload == workload;
+        let is = |p: &&PlannedPart| p.part.experiment == experiment && p.part.workload == workload;
         if let Some(at) = plan.parts.iter().find(is).and_then(|p| bench.index_of(&p.part)) {
             bench.give_up(at, "given up when this bench began");
         }
@@ -179,11 +179,11 @@ pub fn run(
 
 impl<'a> Session<'a> {
     fn open(
-        plan: &'a Plan,
+        plan: &'a BenchPlan,
         world: &'a dyn World,
-        place: &'a Place<'a>,
+        place: &'a BenchPlace<'a>,
         stop: &'a AtomicBool,
-        ears: &'a Ears<'a>,
+        callbacks: &'a BenchCallbacks<'a>,
         key: &str,
     ) -> Result<Session<'a>, RunError> {
         let mut kept = Vec::new();
@@ -196,7 +196,7 @@ impl<'a> Session<'a> {
             runs.forget_damaged()?;
             match found {
                 Found::Ours => ours += runs.count(),
-                Found::Others => (ears.told)(&format!(
+                Found::Others => (callbacks.told)(&format!(
                     "{}: the finished runs there are of another command or build and are not reused",
                     runs.folder().display()
                 )),
@@ -205,7 +205,7 @@ impl<'a> Session<'a> {
             kept.push(runs);
         }
         if ours > 0 {
-            (ears.told)(&format!(
+            (callbacks.told)(&format!(
                 "{ours} finished runs are there already; --fresh runs them again"
             ));
         }
@@ -213,7 +213,19 @@ impl<'a> Session<'a> {
         let active = (0..plan.parts.len()).collect();
         let (done, given_up) = (AtomicUsize::new(0), Vec::new());
         let most = plan.most;
-        Ok(Session { plan, world, place, stop, ears, kept, taken, done, most, active, given_up })
+        Ok(Session {
+            plan,
+            world,
+            place,
+            stop,
+            callbacks,
+            kept,
+            taken,
+            done,
+            most,
+            active,
+            given_up,
+        })
     }
 
     fn index_of(&self, part: &Part) -> Option<usize> {
@@ -259,7 +271,7 @@ impl<'a> Session<'a> {
         kept.holds(self.number(task.part, task.config, task.round))
     }
 
-    fn load(&self, task: Task) -> Option<Finished> {
+    fn load(&self, task: Task) -> Option<FinishedRun> {
         let kept = &self.kept[self.plan.parts[task.part].grid];
         kept.load(self.number(task.part, task.config, task.round))
     }
@@ -270,12 +282,12 @@ impl<'a> Session<'a> {
         let grid = &self.plan.grids[planned.grid];
         let cell = planned.workload * grid.configs.len() + task.config;
         let index = cell * grid.reps as usize + task.round as usize;
-        let begun = (self.ears.clock)();
+        let begun = (self.callbacks.clock)();
         let record = grid.encoded(self.world, index, self.stop)?;
-        let seconds = (self.ears.clock)() - begun;
+        let seconds = (self.callbacks.clock)() - begun;
         let number = self.number(task.part, task.config, task.round);
         self.kept[planned.grid].save(number, &record)?;
-        let written = Finished::decode(&record).map_or(0, |f| f.rep.device.written_bytes);
+        let written = FinishedRun::decode(&record).map_or(0, |f| f.rep.device.written_bytes);
         let mut taken = self.taken.lock().expect("no thread panics while it holds the lock");
         let of = &mut taken[task.part];
         *of = Taken {
@@ -294,7 +306,7 @@ impl<'a> Session<'a> {
             .map(|t| self.seconds_of(t.part))
             .fold(0.0, |all, s| all + s);
         let some = self.taken.lock().expect("no thread panics").iter().any(|t| t.runs > 0);
-        (self.ears.progress)(Progress {
+        (self.callbacks.progress)(BenchProgress {
             done: self.done.load(Ordering::Relaxed),
             total: self.total(rounds),
             round: round + 1,
@@ -398,7 +410,10 @@ impl<'a> Session<'a> {
             let guilty = |at: &&usize| !writes || self.plan.parts[**at].part.writes;
             let Some(&last) = self.active.iter().rev().find(guilty) else { return };
             let part = self.plan.parts[last].part;
-            (self.ears.told)(&format!("{}/{} is given up: {why}", part.experiment, part.workload));
+            (self.callbacks.told)(&format!(
+                "{}/{} is given up: {why}",
+                part.experiment, part.workload
+            ));
             self.give_up(last, why);
         }
     }
@@ -417,7 +432,7 @@ impl<'a> Session<'a> {
             .map(|&at| configs(at) * self.seconds_of(at) * f64::from(rounds))
             .fold(0.0, |all, s| all + s);
         // Some runs take longer than the mean of their kind, and results have to be written.
-        if (self.ears.clock)() + more > self.plan.limit.0 as f64 / 1e9 * ROOM {
+        if (self.callbacks.clock)() + more > self.plan.limit.0 as f64 / 1e9 * ROOM {
             return Some(Ended::Time);
         }
         let taken = self.taken.lock().expect("no thread panics while it holds the lock");
@@ -445,7 +460,7 @@ impl<'a> Session<'a> {
         }
         for (at, grid) in self.plan.grids.iter().enumerate() {
             let parts = self.active.iter().map(|&p| (p, &self.plan.parts[p]));
-            let parts: Vec<(usize, &Planned)> = parts.filter(|(_, p)| p.grid == at).collect();
+            let parts: Vec<(usize, &PlannedPart)> = parts.filter(|(_, p)| p.grid == at).collect();
             if parts.is_empty() {
                 continue;
             }

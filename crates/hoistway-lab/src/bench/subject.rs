@@ -1,6 +1,6 @@
 //! What is benched: a simulated drive, and what is assumed of drives before they are measured.
 
-use super::plan::{Rates, Subject};
+use super::plan::{BenchSubject, Rates};
 use super::suite;
 use crate::config::throttled;
 use crate::recommend::identity;
@@ -27,10 +27,10 @@ pub fn rates_of(class: &str) -> Rates {
 }
 
 /// A drive on which runs cost nothing but their time.
-pub fn simulated(drive: &DriveFile) -> Subject {
+pub fn simulated(drive: &DriveFile) -> BenchSubject {
     // Test devices answer at once; no plan needs more than a fast NVMe's rate.
     let most = 10_000_000_000;
-    Subject {
+    BenchSubject {
         drive: drive.clone(),
         rates: Rates { read: drive.iocost.rbps.min(most), write: drive.iocost.wbps.min(most) },
         overhead: Nanos::ZERO,

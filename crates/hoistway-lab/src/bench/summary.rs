@@ -6,7 +6,7 @@ use crate::stats::Bound;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct SummaryRow {
     /// Which workload.
     pub part: Part,
     /// What the numbers are.
@@ -25,7 +25,7 @@ pub struct Summary {
     /// Every configuration of any run, in order of appearance.
     pub configs: Vec<String>,
     /// In the order of the suite.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SummaryRow>,
 }
 
 /// Metric, unit, whether less is better.
@@ -65,7 +65,7 @@ pub fn summary(runs: &[&Run]) -> Summary {
             Some((found.value?, found.bound))
         };
         let values = configs.iter().map(value).collect();
-        rows.push(Row { part: *part, metric, unit, less, values });
+        rows.push(SummaryRow { part: *part, metric, unit, less, values });
     }
     Summary { configs, rows }
 }

@@ -1,8 +1,10 @@
 //! Plans within their limits, and a bench that is broken off and goes on.
 
-use super::plan::{self, Level, Plan, PlanError, ROUNDS_MIN, Rates, Subject, Wish};
+use super::plan::{
+    self, BenchPlan, BenchPlanError, BenchRequest, BenchSubject, Level, ROUNDS_MIN, Rates,
+};
 use super::record::Record;
-use super::run::{Ears, Ended, Outcome, Place, run};
+use super::run::{BenchCallbacks, BenchPlace, Ended, Outcome, run};
 use super::{subject, suite::SUITE};
 use crate::config::Config;
 use crate::result::tests::Folder;
@@ -13,16 +15,16 @@ use hoistway_sim::world::Job;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-fn plan(wish: &Wish, subject: &Subject) -> Result<Plan, PlanError> {
-    plan::plan(wish, subject, &|_| Ok(()))
+fn plan(request: &BenchRequest, subject: &BenchSubject) -> Result<BenchPlan, BenchPlanError> {
+    plan::plan(request, subject, &|_| Ok(()))
 }
 
 fn configs(names: &str) -> Vec<Config> {
     names.split(',').map(|n| Config::parse(n).unwrap()).collect()
 }
 
-fn wish(level: Level) -> Wish {
-    Wish {
+fn request(level: Level) -> BenchRequest {
+    BenchRequest {
         level,
         time: None,
         writes: None,
@@ -33,13 +35,13 @@ fn wish(level: Level) -> Wish {
     }
 }
 
-fn real(drive: &str) -> Subject {
+fn real(drive: &str) -> BenchSubject {
     let drive = DriveFile::load(drive).unwrap();
     let rates = subject::rates_of(subject::class_of(&drive));
-    Subject { drive, rates, overhead: Nanos::ms(700), real: true, wears: true, prepares: true }
+    BenchSubject { drive, rates, overhead: Nanos::ms(700), real: true, wears: true, prepares: true }
 }
 
-fn names(plan: &Plan) -> Vec<&'static str> {
+fn names(plan: &BenchPlan) -> Vec<&'static str> {
     plan.parts.iter().map(|p| p.part.workload).collect()
 }
 
@@ -47,7 +49,7 @@ fn names(plan: &Plan) -> Vec<&'static str> {
 fn plans_keep_their_limits_and_drop_the_least_important_first() {
     for level in [Level::Quick, Level::Standard, Level::Full] {
         for drive in ["plextor-px-256m5s", "hitachi-hts727550a9e364", "samsung-970-pro"] {
-            let plan = plan(&wish(level), &real(drive)).unwrap();
+            let plan = plan(&request(level), &real(drive)).unwrap();
             assert!(plan.estimate.time_ns < plan.limit.0, "{drive}: {:?}", plan.estimate);
             assert!(plan.estimate.written <= plan.writes_limit, "{drive}: {:?}", plan.estimate);
             assert!(
@@ -60,19 +62,21 @@ fn plans_keep_their_limits_and_drop_the_least_important_first() {
         }
     }
     let disk = real("hitachi-hts727550a9e364");
-    let (quick, standard) =
-        (plan(&wish(Level::Quick), &disk).unwrap(), plan(&wish(Level::Standard), &disk).unwrap());
+    let (quick, standard) = (
+        plan(&request(Level::Quick), &disk).unwrap(),
+        plan(&request(Level::Standard), &disk).unwrap(),
+    );
     assert!(names(&quick).iter().all(|w| names(&standard).contains(w)));
     assert!(quick.parts.len() < standard.parts.len());
     let simulated = subject::simulated(&DriveFile::load("samsung-970-pro").unwrap());
-    assert_eq!(plan(&wish(Level::Full), &simulated).unwrap().parts.len(), SUITE.len());
+    assert_eq!(plan(&request(Level::Full), &simulated).unwrap().parts.len(), SUITE.len());
 }
 
 /// Three rounds rarely decide; a fourth is worth more than another workload.
 #[test]
 fn a_quick_bench_leaves_workloads_out_for_a_fourth_round() {
     for drive in ["plextor-px-256m5s", "hitachi-hts727550a9e364"] {
-        let plan = plan(&wish(Level::Quick), &real(drive)).unwrap();
+        let plan = plan(&request(Level::Quick), &real(drive)).unwrap();
         assert!(plan.rounds >= 4 && plan.most > plan.rounds, "{drive}: {}", plan.rounds);
         assert_eq!(names(&plan)[..2], ["readers", "bash+mixed"], "{drive}");
         assert!(plan.parts.len() < SUITE.len());
@@ -81,30 +85,32 @@ fn a_quick_bench_leaves_workloads_out_for_a_fourth_round() {
 
 #[test]
 fn what_is_written_is_limited_where_it_wears_and_by_the_rate_that_is_known() {
-    let fast = Subject {
+    let fast = BenchSubject {
         rates: Rates { read: 3_600_000_000, write: 3_600_000_000 },
         ..real("plextor-px-256m5s")
     };
-    let limited = plan(&wish(Level::Quick), &fast).unwrap();
+    let limited = plan(&request(Level::Quick), &fast).unwrap();
     assert!(limited.estimate.written <= limited.writes_limit, "{:?}", limited.estimate);
     assert!(limited.parts.iter().filter(|p| p.part.writes).count() == 0, "{:?}", names(&limited));
-    let emulated = plan(&wish(Level::Quick), &Subject { wears: false, ..fast }).unwrap();
+    let emulated = plan(&request(Level::Quick), &BenchSubject { wears: false, ..fast }).unwrap();
     assert_eq!(names(&emulated)[..3], ["readers", "bash+mixed", "fsync+copy"]);
 }
 
 #[test]
 fn rounds_are_never_fewer_than_three() {
     let flash = real("plextor-px-256m5s");
-    let with = |seconds| Wish { time: Some(Nanos::secs(seconds)), ..wish(Level::Quick) };
+    let with = |seconds| BenchRequest { time: Some(Nanos::secs(seconds)), ..request(Level::Quick) };
     let short = plan(&with(60), &flash).unwrap();
     assert_eq!((short.rounds, short.parts[0].part), (ROUNDS_MIN, SUITE[0]));
     assert!(short.parts.len() < 4, "{:?}", names(&short));
     let shorter = plan(&with(40), &flash).unwrap();
-    let measured = |plan: &Plan| plan.parts[0].measured;
+    let measured = |plan: &BenchPlan| plan.parts[0].measured;
     assert!((Nanos::secs(1)..measured(&short)).contains(&measured(&shorter)), "{shorter:?}");
     match plan(&with(10), &flash) {
-        Err(PlanError::Time { least, .. }) => {
-            assert!(plan(&Wish { time: Some(least), ..wish(Level::Quick) }, &flash).is_ok());
+        Err(BenchPlanError::Time { least, .. }) => {
+            assert!(
+                plan(&BenchRequest { time: Some(least), ..request(Level::Quick) }, &flash).is_ok()
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -119,15 +125,17 @@ fn more_rounds_in_more_time_are_rounds_of_the_same() {
     for (i, subject) in drives.map(simulated).into_iter().enumerate() {
         for time in [None, Some(1), Some(2), Some(5), Some(60), Some(90), Some(300)] {
             for rounds in [None, Some(2), Some(6)] {
-                let wish = Wish { time: time.map(Nanos::secs), rounds, ..wish(Level::Quick) };
-                let Ok(first) = plan(&wish, &subject) else { continue };
+                let request =
+                    BenchRequest { time: time.map(Nanos::secs), rounds, ..request(Level::Quick) };
+                let Ok(first) = plan(&request, &subject) else { continue };
                 let record = Record::of(&first, "", "", &[], Vec::new());
                 for more in [3, 7, 40] {
                     let limits = record.limits.with(&first.estimate, more).unwrap();
                     let (time, writes) = (Some(Nanos(limits.time_ns)), Some(limits.writes));
-                    let wish = Wish { time, writes, rounds: Some(more as u32), ..wish.clone() };
-                    let then = plan(&wish, &subject).unwrap();
-                    let of = |plan: &Plan| {
+                    let request =
+                        BenchRequest { time, writes, rounds: Some(more as u32), ..request.clone() };
+                    let then = plan(&request, &subject).unwrap();
+                    let of = |plan: &BenchPlan| {
                         let each = plan.parts.iter().map(|p| (p.part.workload, p.measured));
                         each.collect::<Vec<_>>()
                     };
@@ -141,19 +149,20 @@ fn more_rounds_in_more_time_are_rounds_of_the_same() {
 
 #[test]
 fn a_budget_of_writes_leaves_out_what_writes() {
-    let flash = Subject {
+    let flash = BenchSubject {
         rates: Rates { read: 500_000_000, write: 400_000_000 },
         ..real("plextor-px-256m5s")
     };
-    let small = Wish { writes: Some(1 << 30), ..wish(Level::Quick) };
+    let small = BenchRequest { writes: Some(1 << 30), ..request(Level::Quick) };
     let small = plan(&small, &flash).unwrap();
     assert!(small.parts.iter().all(|p| !p.part.writes), "{:?}", names(&small));
     assert!(small.left_out.iter().any(|(_, why)| why.contains("--write-budget")));
-    let none = Wish { writes: Some(1 << 20), ..wish(Level::Quick) };
+    let none = BenchRequest { writes: Some(1 << 20), ..request(Level::Quick) };
     let error = plan(&none, &flash).unwrap_err();
-    assert!(matches!(error, PlanError::Writes { .. }), "{error}");
-    let one = Wish { configs: configs("none"), shares: Vec::new(), ..wish(Level::Quick) };
-    assert_eq!(plan(&one, &flash).unwrap_err(), PlanError::Configs);
+    assert!(matches!(error, BenchPlanError::Writes { .. }), "{error}");
+    let one =
+        BenchRequest { configs: configs("none"), shares: Vec::new(), ..request(Level::Quick) };
+    assert_eq!(plan(&one, &flash).unwrap_err(), BenchPlanError::Configs);
 }
 
 #[test]
@@ -167,41 +176,44 @@ fn what_the_place_refuses_is_left_out_and_what_the_machine_lacks_ends_it() {
             true => Err(error.clone()),
             false => Ok(()),
         };
-        plan::plan(&wish(Level::Quick), &flash, &check)
+        plan::plan(&request(Level::Quick), &flash, &check)
     };
     let some = only(&refused, "fsync_tester").unwrap();
     assert!(!names(&some).contains(&"fsync+copy") && names(&some).contains(&"readers"));
     assert!(some.left_out.iter().any(|(_, why)| why == "makes files"));
-    assert_eq!(only(&lacking, "fsync_tester").unwrap_err(), PlanError::Environment("root".into()));
+    assert_eq!(
+        only(&lacking, "fsync_tester").unwrap_err(),
+        BenchPlanError::Environment("root".into())
+    );
     let all = |_: &Job<'_>| Err(refused.clone());
-    let nothing = plan::plan(&wish(Level::Quick), &flash, &all).unwrap_err();
-    assert_eq!(nothing, PlanError::Nothing { why: "makes files".into() });
+    let nothing = plan::plan(&request(Level::Quick), &flash, &all).unwrap_err();
+    assert_eq!(nothing, BenchPlanError::Nothing { why: "makes files".into() });
 }
 
 /// Two parts on a drive that is simulated fast.
-fn small() -> Plan {
+fn small() -> BenchPlan {
     let drive = DriveFile::load("hitachi-hts727550a9e364").unwrap();
-    let subject = Subject { overhead: Nanos::ZERO, ..subject::simulated(&drive) };
-    let wish = Wish {
+    let subject = BenchSubject { overhead: Nanos::ZERO, ..subject::simulated(&drive) };
+    let request = BenchRequest {
         time: Some(Nanos::secs(2)),
         configs: configs("none,bfq"),
         shares: Vec::new(),
-        ..wish(Level::Quick)
+        ..request(Level::Quick)
     };
-    plan(&wish, &subject).unwrap()
+    plan(&request, &subject).unwrap()
 }
 
-fn carry_out(plan: &Plan, out: &Path, threads: usize, after: usize) -> Outcome {
+fn carry_out(plan: &BenchPlan, out: &Path, threads: usize, after: usize) -> Outcome {
     let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
     let progress = |_| {
         if runs.fetch_add(1, Ordering::Relaxed) + 1 == after {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let ears = Ears { clock: &|| 0.0, progress: &progress, told: &|_| {} };
+    let callbacks = BenchCallbacks { clock: &|| 0.0, progress: &progress, told: &|_| {} };
     let rows = [("suite".to_string(), "x".to_string())];
-    let place = Place { out, program: "p", target: "t", fresh: false, rows: &rows };
-    run(plan, &Sim, threads, &place, &stop, &ears).unwrap()
+    let place = BenchPlace { out, program: "p", target: "t", fresh: false, rows: &rows };
+    run(plan, &Sim, threads, &place, &stop, &callbacks).unwrap()
 }
 
 /// Files of finished runs.
@@ -249,7 +261,7 @@ fn a_simulated_plan_watches_starts_to_their_end_and_keeps_to_its_processor_time(
     for drive in DriveFile::ids() {
         let drive = DriveFile::load(drive).unwrap();
         let subject = subject::simulated(&drive);
-        let of = |level| plan(&wish(level), &subject).unwrap();
+        let of = |level| plan(&request(level), &subject).unwrap();
         let (quick, standard) = (of(Level::Quick), of(Level::Standard));
         assert!(quick.estimate.time_ns <= quick.limit.0 && quick.rounds >= 3, "{}", drive.id);
         assert_eq!(standard.parts.len(), SUITE.len(), "{}", drive.id);
@@ -268,7 +280,8 @@ fn a_simulated_plan_watches_starts_to_their_end_and_keeps_to_its_processor_time(
             assert_eq!(same.measured, planned.measured, "{}", drive.id);
         }
         if drive.identity.rotational {
-            let seen = |p: &super::plan::Planned| p.measured >= crate::recommend::doubt::RAISING;
+            let seen =
+                |p: &super::plan::PlannedPart| p.measured >= crate::recommend::doubt::RAISING;
             assert!(quick.parts.iter().all(seen), "{}: BFQ raises for longer", drive.id);
         }
     }
@@ -282,19 +295,20 @@ fn what_is_left_out_says_which_flag_includes_it() {
         Some(value.to_string())
     };
     let disk = real("hitachi-hts727550a9e364");
-    let quick = plan(&wish(Level::Quick), &disk).unwrap();
+    let quick = plan(&request(Level::Quick), &disk).unwrap();
     let (part, why) = &quick.left_out[0];
     let time = hoistway::quantity::duration(&flag(why, "--time").unwrap()).unwrap();
-    let more = plan(&Wish { time: Some(time), ..wish(Level::Quick) }, &disk).unwrap();
+    let more = plan(&BenchRequest { time: Some(time), ..request(Level::Quick) }, &disk).unwrap();
     assert!(more.parts.iter().any(|p| p.part == *part), "{why}: {:?}", names(&more));
-    let fast = Subject {
+    let fast = BenchSubject {
         rates: Rates { read: 3_600_000_000, write: 3_600_000_000 },
         ..real("plextor-px-256m5s")
     };
-    let limited = plan(&wish(Level::Quick), &fast).unwrap();
+    let limited = plan(&request(Level::Quick), &fast).unwrap();
     let (part, why) = limited.left_out.iter().find(|(p, _)| p.workload == "writers").unwrap();
     let writes = hoistway::quantity::bytes(&flag(why, "--write-budget").unwrap()).unwrap();
-    let more = plan(&Wish { writes: Some(writes), ..wish(Level::Quick) }, &fast).unwrap();
+    let more =
+        plan(&BenchRequest { writes: Some(writes), ..request(Level::Quick) }, &fast).unwrap();
     assert!(more.parts.iter().any(|p| p.part == *part), "{why}: {:?}", names(&more));
 }
 
@@ -302,15 +316,15 @@ fn what_is_left_out_says_which_flag_includes_it() {
 #[test]
 fn a_plan_without_rates_says_at_which_of_them_each_part_runs() {
     let subject = real("plextor-px-256m5s");
-    let of_wish = wish(Level::Quick);
-    let depends = plan::depends(&of_wish, &subject, &|_| Ok(())).unwrap();
-    let assumed = plan(&of_wish, &subject).unwrap();
+    let of_request = request(Level::Quick);
+    let depends = plan::depends(&of_request, &subject, &|_| Ok(())).unwrap();
+    let assumed = plan(&of_request, &subject).unwrap();
     let fsync = depends.iter().find(|d| d.part.workload == "fsync+copy").unwrap();
     assert!(fsync.rates.last().unwrap().1.is_some(), "a fast drive writes too much: {fsync:?}");
     assert!(depends.iter().all(|d| d.part.workload != "readers"), "it writes nothing: {depends:?}");
     for write in [60, 200, 400, 900, 2400, 5000].map(|mb: u64| mb * 1_000_000) {
-        let measured = Subject { rates: Rates { write, ..subject.rates }, ..subject.clone() };
-        let real = plan(&of_wish, &measured).unwrap();
+        let measured = BenchSubject { rates: Rates { write, ..subject.rates }, ..subject.clone() };
+        let real = plan(&of_request, &measured).unwrap();
         for part in SUITE {
             let runs = real.parts.iter().any(|p| p.part == *part);
             let depends = depends.iter().find(|d| d.part == *part).map(|d| d.rates.as_slice());

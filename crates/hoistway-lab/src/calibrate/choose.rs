@@ -1,13 +1,13 @@
 //! Which drive model, and which shipped drive is most alike (specs/drives.md 10.3).
 
-use super::Finding;
+use super::FindOptions;
 use super::candidate::Candidate;
 use super::fit::Fit;
 use hoistway_sim::drive::DriveFile;
 
 /// What was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct ChosenModel {
     /// Drive model.
     pub model: &'static str,
     /// Because of what.
@@ -26,7 +26,7 @@ const FLAT_DEPTH: f64 = 0.02;
 /// The model and why, and the shipped drives to begin with, the most alike first.
 pub(super) fn choose(
     fit: &Fit<'_>,
-    how: &Finding,
+    how: &FindOptions,
 ) -> Result<(&'static str, String, Vec<String>), String> {
     let (model, why) = match &how.model {
         Some(told) => {

@@ -8,7 +8,7 @@ use hoistway_sim::probe::{Action, Outcome, Pattern, Probe, SimProbe, Stream, Str
 
 /// One figure of a test.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct FitRow {
     /// Test.
     pub test: String,
     /// What of it.
@@ -25,7 +25,7 @@ pub struct Row {
     pub demerit: Option<f64>,
 }
 
-impl Row {
+impl FitRow {
     /// Relative error of the simulated figure.
     pub fn error(&self) -> f64 {
         self.simulated / self.measured - 1.0
@@ -53,11 +53,11 @@ const COMMANDS_FIT_MIXED: u64 = 12_000;
 const NOTHING: f64 = 10.0;
 
 /// Figures of an answer beside those of another.
-pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<Row> {
+pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<FitRow> {
     let mut rows = Vec::new();
     let mut row = |what, unit, a: f64, b: f64, demerit, count| {
         if a > 0.0 {
-            rows.push(Row {
+            rows.push(FitRow {
                 test: test.name.clone(),
                 what,
                 unit,

@@ -23,10 +23,10 @@ mod suite;
 mod summary;
 
 pub use candidate::Origin;
-pub use choose::Choice;
-pub use fit::Row;
+pub use choose::ChosenModel;
+pub use fit::FitRow;
 pub use rates::{Targets, targets};
-pub use suite::{Options, suite};
+pub use suite::{SuiteOptions, suite};
 pub use summary::{ERROR_MAX, Quality, quality, undecided};
 
 use candidate::Candidate;
@@ -80,14 +80,14 @@ pub fn measure(
     tests: &[Test],
     repetitions: usize,
     raw: &mut Raw,
-    progress: &mut dyn FnMut(Step<'_>) -> Result<(), ProbeError>,
+    progress: &mut dyn FnMut(MeasureStep<'_>) -> Result<(), ProbeError>,
 ) -> Result<(), ProbeError> {
     for (number, test) in tests.iter().enumerate() {
         if raw.answers.iter().any(|a| a.test == *test) {
             continue;
         }
         raw.answers.retain(|a| a.test.name != test.name);
-        progress(Step::Begins { number, test })?;
+        progress(MeasureStep::Begins { number, test })?;
         // What fills a drive would meet a filled one the second time.
         let times = times(test, repetitions);
         let mut outcomes: Vec<Outcome> = Vec::new();
@@ -103,7 +103,7 @@ pub fn measure(
             continue;
         }
         raw.answers.push(Answer { test: test.clone(), outcome, spread });
-        progress(Step::Ended { raw })?;
+        progress(MeasureStep::Ended { raw })?;
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ const LONG_NS: u64 = 20_000_000_000;
 
 /// What [`measure`] tells.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum MeasureStep<'a> {
     /// A test begins.
     Begins {
         /// Its number from 0.
@@ -136,15 +136,15 @@ pub enum Step<'a> {
 
 /// What was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundDrive {
     /// The drive.
     pub file: DriveFile,
     /// Its text, with the origin of every value.
     pub text: String,
     /// Why this model, and from which shipped drive the rest comes.
-    pub choice: Choice,
+    pub choice: ChosenModel,
     /// Measured beside simulated, every test.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FitRow>,
     /// How good that is.
     pub quality: Quality,
     /// Keys that no test told.
@@ -172,7 +172,7 @@ pub struct Sustained {
 
 /// How to find it.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct FindOptions {
     /// Id of the file to be.
     pub id: String,
     /// The user knows which model.
@@ -188,13 +188,13 @@ pub struct Finding {
 /// # Errors
 ///
 /// No shipped drive of the model to start from, or answers are missing that every fit needs.
-pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
+pub fn find(raw: &Raw, how: &FindOptions) -> Result<FoundDrive, String> {
     // The distributions of a disk show its revolution; those of a flash drive are narrow.
     let shape = if raw.subject.rotational { SHAPE } else { 0.0 };
     let fit = Fit { raw, seed: how.seed, shape };
     let (model, why, classes) = choose::choose(&fit, how)?;
     let (class, mut candidate) = best_of(&fit, &how.id, model, classes)?;
-    let choice = Choice { model, why, class };
+    let choice = ChosenModel { model, why, class };
     rates::fill(raw, &mut candidate);
     let file = candidate.file()?;
     let rows = all_rows(&fit, &file, candidate.reaction_ns());
@@ -210,7 +210,7 @@ pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
     let (guessed, targets) = (candidate.guessed(), targets(raw));
     let reaction_us = candidate.reaction_us;
     let sustained = sustained(&fit, &file, candidate.reaction_ns());
-    Ok(Found { file, text, choice, rows, quality, guessed, targets, reaction_us, sustained })
+    Ok(FoundDrive { file, text, choice, rows, quality, guessed, targets, reaction_us, sustained })
 }
 
 /// So many shipped drives the fit begins with, the most alike by their reads: what they say of writes, of actuators and
@@ -257,7 +257,7 @@ fn best_of(
 const SHAPE: f64 = 0.3;
 
 /// Every figure of every test, on the whole length of the tests.
-fn all_rows(fit: &Fit<'_>, file: &DriveFile, reaction_ns: u64) -> Vec<Row> {
+fn all_rows(fit: &Fit<'_>, file: &DriveFile, reaction_ns: u64) -> Vec<FitRow> {
     let answers = fit.raw.answers.iter();
     answers
         .flat_map(|a| {

@@ -8,7 +8,7 @@ use hoistway_sim::probe::{Action, Pattern, Stream, Subject, Test};
 
 /// What the user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SuiteOptions {
     /// Short tests.
     pub quick: bool,
     /// Tests that write may run.
@@ -33,14 +33,14 @@ const PART_COLD: u64 = 3;
 const COMMANDS_MAX: u64 = 60_000;
 
 /// The tests of a device.
-pub fn suite(subject: &Subject, options: &Options) -> Vec<Test> {
+pub fn suite(subject: &Subject, options: &SuiteOptions) -> Vec<Test> {
     let make = Make { subject, options, tests: Vec::new() };
     if subject.rotational { make.disk() } else { make.solid() }
 }
 
 struct Make<'a> {
     subject: &'a Subject,
-    options: &'a Options,
+    options: &'a SuiteOptions,
     tests: Vec<Test>,
 }
 

@@ -1,6 +1,6 @@
 //! How good a fit is (specs/drives.md 10.3, end).
 
-use super::Row;
+use super::FitRow;
 
 /// Mean error and demerit up to which a fit is good.
 pub const ERROR_MAX: f64 = 0.15;
@@ -12,7 +12,7 @@ const DECIDING: &[&str] = &["H6/", "H7/", "H9/", "F1", "F2/", "F5/", "F8/"];
 const ENOUGH: u64 = 20;
 
 /// Why a figure is shown but decides nothing; `None` if it decides.
-pub fn undecided(row: &Row) -> Option<String> {
+pub fn undecided(row: &FitRow) -> Option<String> {
     match row.count {
         _ if !DECIDING.iter().any(|p| row.test.starts_with(p)) => Some("other test".into()),
         Some(n) if n < ENOUGH => Some(format!("{n} latencies")),
@@ -40,9 +40,10 @@ pub struct Quality {
 }
 
 /// Judges a fit table.
-pub fn quality(rows: &[Row]) -> Quality {
-    let deciding = |r: &&Row| undecided(r).is_none();
-    let bad = |r: &&Row| r.error().abs() > ERROR_MAX || r.demerit.is_some_and(|d| d > DEMERIT_MAX);
+pub fn quality(rows: &[FitRow]) -> Quality {
+    let deciding = |r: &&FitRow| undecided(r).is_none();
+    let bad =
+        |r: &&FitRow| r.error().abs() > ERROR_MAX || r.demerit.is_some_and(|d| d > DEMERIT_MAX);
     let beyond: Vec<_> = rows
         .iter()
         .filter(deciding)

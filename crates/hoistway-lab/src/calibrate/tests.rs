@@ -5,7 +5,7 @@ use hoistway_sim::probe::{Action, Latencies, Pattern, SimProbe, Stream, StreamOu
 fn asked(id: &str, write: bool) -> Raw {
     let file = DriveFile::load(id).unwrap();
     let subject = subject_of(&file);
-    let options = Options { quick: true, write, write_budget: 1 << 34, seed: 1 };
+    let options = SuiteOptions { quick: true, write, write_budget: 1 << 34, seed: 1 };
     let tests = suite(&subject, &options);
     let mut raw = Raw::new(subject);
     let mut probe = SimProbe::new(&file, 99).with_places(1);
@@ -14,8 +14,8 @@ fn asked(id: &str, write: bool) -> Raw {
     raw
 }
 
-fn how(id: &str) -> Finding {
-    Finding { id: "found".into(), model: None, exclude: vec![id.into()], seed: 1 }
+fn how(id: &str) -> FindOptions {
+    FindOptions { id: "found".into(), model: None, exclude: vec![id.into()], seed: 1 }
 }
 
 #[test]
@@ -48,14 +48,14 @@ fn a_metered_volume_is_found_from_its_answers_and_by_another_class() {
 fn answers_that_are_there_are_not_asked_for_again() {
     let file = DriveFile::load("fixed-100us").unwrap();
     let subject = subject_of(&file);
-    let options = Options { quick: true, write: false, write_budget: 0, seed: 1 };
+    let options = SuiteOptions { quick: true, write: false, write_budget: 0, seed: 1 };
     let tests = &suite(&subject, &options)[..3];
     let mut raw = Raw::new(subject);
     let mut probe = SimProbe::new(&file, 1);
     let mut heard = 0;
     // The second test is interrupted.
     let stopped = measure(&mut probe, tests, 1, &mut raw, &mut |step| {
-        heard += u32::from(matches!(step, Step::Begins { .. }));
+        heard += u32::from(matches!(step, MeasureStep::Begins { .. }));
         if heard == 2 { Err(ProbeError::Interrupted) } else { Ok(()) }
     });
     assert_eq!((stopped, raw.answers.len()), (Err(ProbeError::Interrupted), 1));
@@ -63,7 +63,7 @@ fn answers_that_are_there_are_not_asked_for_again() {
     let mut raw: Raw = serde_json::from_str(&text).unwrap();
     let mut again = Vec::new();
     measure(&mut probe, tests, 1, &mut raw, &mut |step| {
-        if let Step::Begins { test, .. } = step {
+        if let MeasureStep::Begins { test, .. } = step {
             again.push(test.name.clone());
         }
         Ok(())
@@ -77,7 +77,7 @@ fn nothing_writes_unless_it_is_allowed_and_each_test_has_a_name_of_its_own() {
     for id in ["hitachi-hts727550a9e364", "plextor-px-256m5s"] {
         let subject = subject_of(&DriveFile::load(id).unwrap());
         for (quick, write) in [(true, false), (true, true), (false, true)] {
-            let options = Options { quick, write, write_budget: 1 << 34, seed: 1 };
+            let options = SuiteOptions { quick, write, write_budget: 1 << 34, seed: 1 };
             let tests = suite(&subject, &options);
             assert_eq!(tests.iter().any(Test::writes), write);
             let mut names: Vec<_> = tests.iter().map(|t| &t.name).collect();
@@ -132,7 +132,7 @@ fn a_starved_stream_is_judged_by_its_throughput() {
 fn the_machine_that_asks_is_not_the_drive() {
     let file = DriveFile::load("plextor-px-256m5s").unwrap();
     let subject = subject_of(&file);
-    let options = Options { quick: true, write: true, write_budget: 1 << 30, seed: 1 };
+    let options = SuiteOptions { quick: true, write: true, write_budget: 1 << 30, seed: 1 };
     let tests = suite(&subject, &options).into_iter().filter(|t| t.name.starts_with("F8/"));
     let tests: Vec<Test> = tests.collect();
     let mut raw = Raw::new(subject);
@@ -149,7 +149,7 @@ fn the_machine_that_asks_is_not_the_drive() {
 
 #[test]
 fn a_fit_is_poor_when_a_deciding_figure_of_many_latencies_is_off() {
-    let row = |test: &str, simulated, count| Row {
+    let row = |test: &str, simulated, count| FitRow {
         test: test.into(),
         what: "mean latency",
         unit: "us",

@@ -47,7 +47,7 @@ pub trait Recorder {
 
 /// What came of one scenario.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct ComparedScenario {
     /// The scenario.
     pub scenario: Scenario,
     /// What Linux did.
@@ -56,7 +56,7 @@ pub struct Compared {
     pub outcome: Outcome,
 }
 
-impl Compared {
+impl ComparedScenario {
     /// Some line differs, and of a controller some process got more or less by more than 1 %.
     pub fn differs(&self) -> bool {
         !self.outcome.agrees() && !self.outcome.is_close()
@@ -73,7 +73,7 @@ pub fn compare(
     recorder: &mut dyn Recorder,
     scenarios: &[Scenario],
     settings: &Recorded,
-) -> Result<Vec<Compared>, String> {
+) -> Result<Vec<ComparedScenario>, String> {
     let recordings = recorder.record(scenarios)?;
     if recordings.len() != scenarios.len() {
         return Err(format!("{} scenarios gave {} recordings", scenarios.len(), recordings.len()));
@@ -81,7 +81,7 @@ pub fn compare(
     let compared = scenarios.iter().zip(recordings).map(|(scenario, recording)| {
         let outcome = replay(&recording, settings)
             .map_err(|e| format!("a recording of Linux: {e}\n{scenario}"))?;
-        Ok(Compared { scenario: scenario.clone(), recording, outcome })
+        Ok(ComparedScenario { scenario: scenario.clone(), recording, outcome })
     });
     compared.collect()
 }
@@ -89,10 +89,10 @@ pub fn compare(
 /// Cuts a scenario that differs down, as long as `go_on` says so; what it came to by then is not lost.
 pub fn smallest(
     recorder: &mut dyn Recorder,
-    found: Compared,
+    found: ComparedScenario,
     settings: &Recorded,
-    go_on: &mut dyn FnMut(&Compared) -> bool,
-) -> Result<Compared, String> {
+    go_on: &mut dyn FnMut(&ComparedScenario) -> bool,
+) -> Result<ComparedScenario, String> {
     let (mut best, known) = (found.clone(), found.known().map(|k| k.name));
     for _ in 0..ROUNDS {
         if !go_on(&best) {
@@ -101,7 +101,7 @@ pub fn smallest(
         let mut smaller = None;
         let at_a_time = batch(&best.scenario.scheduler).min(PROPOSALS) as usize;
         for some in shrink::proposals(&best.scenario).chunks(at_a_time) {
-            let same = |c: &Compared| c.differs() && c.known().map(|k| k.name) == known;
+            let same = |c: &ComparedScenario| c.differs() && c.known().map(|k| k.name) == known;
             smaller = match compare(recorder, some, settings) {
                 Ok(all) => all.into_iter().find(same),
                 // It was interrupted.

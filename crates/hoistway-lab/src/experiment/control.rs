@@ -3,14 +3,12 @@
 //! `[[group]]` or a directory for a tree of one's own.
 
 use super::ExperimentError;
-use super::source::Section;
+use super::source::{Result, Section};
 use crate::config::{self, Config, DEVICE, FileLine, Member};
 use hoistway_files::input::{self, Limit};
 use hoistway_run::{ControlSpec, GroupSpec, ProcSpec, Role};
 use hoistway_sim::drive::DriveFile;
 use std::path::Path;
-
-type Result<T> = std::result::Result<T, ExperimentError>;
 
 /// Stands for the device number in lines.
 const DRIVE: &str = "drive";

@@ -9,12 +9,10 @@
 //!   (specs/experiments.md section 8). Default: the file's own window.
 
 use super::file::{measured, read_longer};
-use super::source::Section;
-use super::{Experiment, ExperimentError, Longer};
+use super::source::{Result, Section};
+use super::{Experiment, Longer};
 use crate::experiment::file::REPS_MAX;
 use hoistway::Nanos;
-
-type Result<T> = std::result::Result<T, ExperimentError>;
 
 /// A reference document (specs/experiments.md, head), or the benchmark suite's own tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

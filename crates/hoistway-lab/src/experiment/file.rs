@@ -3,8 +3,8 @@
 use super::bounds::{self, PROCS_MAX};
 use super::control::{read_rules, read_tree};
 use super::document;
-use super::source::{Section, Source};
-use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Weights, Workload};
+use super::source::{ParsedFile, Result, Section};
+use super::{Experiment, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
 use crate::result::{Judge, Kind};
 use hoistway::quantity;
@@ -14,15 +14,13 @@ use hoistway_run::Window;
 use hoistway_sim::drive::{DriveFile, faults};
 use hoistway_sim::load::{Better, LOADS};
 
-type Result<T> = std::result::Result<T, ExperimentError>;
-
 /// Most repetitions.
 pub(crate) const REPS_MAX: u32 = 10_000;
 /// Longest text of a parameter: each process has its own.
 const PARAM_MAX: usize = 4096;
 
 pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
-    let source = Source::parse(label, text)?;
+    let source = ParsedFile::parse(label, text)?;
     let top = source.top();
     top.only(&[
         "schema",

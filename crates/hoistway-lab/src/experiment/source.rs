@@ -21,19 +21,19 @@ impl fmt::Display for ExperimentError {
 
 impl std::error::Error for ExperimentError {}
 
-type Result<T> = std::result::Result<T, ExperimentError>;
+pub(super) type Result<T> = std::result::Result<T, ExperimentError>;
 
 /// A parsed file.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ParsedFile {
     label: String,
     table: toml::Table,
     /// Line, from 1, of every key by its path (`workload.readers.procs[0].count`).
     lines: BTreeMap<String, usize>,
 }
 
-impl Source {
-    pub(super) fn parse(label: &str, text: &str) -> Result<Source> {
+impl ParsedFile {
+    pub(super) fn parse(label: &str, text: &str) -> Result<ParsedFile> {
         let ends = Lines::of(text);
         let line_of = |at: usize| ends.at(at);
         let syntax = |e: toml::de::Error| {
@@ -44,7 +44,7 @@ impl Source {
         let table: toml::Table = toml::from_str(text).map_err(syntax)?;
         let mut lines = BTreeMap::new();
         note_lines(spans.get_ref(), "", &line_of, &mut lines);
-        Ok(Source { label: label.into(), table, lines })
+        Ok(ParsedFile { label: label.into(), table, lines })
     }
 
     pub(super) fn top(&self) -> Section<'_> {
@@ -102,7 +102,7 @@ fn join(path: &str, key: &str) -> String {
 /// A table of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Section<'a> {
-    source: &'a Source,
+    source: &'a ParsedFile,
     path: String,
     pub(super) table: &'a toml::Table,
 }

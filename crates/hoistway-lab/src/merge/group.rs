@@ -1,7 +1,7 @@
 //! The machines of one class or one model of drives together.
 
 use super::{MACHINES_MIN, Machine, MergeError};
-use crate::recommend::choose::Fell;
+use crate::recommend::choose::ChoiceReason;
 use crate::recommend::compare::Verdict;
 use crate::recommend::field::{Made, Quantity, Unit};
 use crate::recommend::{Advice, Field, Goal, Identity};
@@ -249,11 +249,11 @@ impl Group {
                     Some(Verdict::Worse) => tally.worse += 1,
                     _ => tally.neither += 1,
                 }
-                let fell = own.as_ref().and_then(|a| {
+                let reason = own.as_ref().and_then(|a| {
                     let at = a.field.configs.iter().position(|c| c == config)?;
-                    Some(a.choice.fell[at])
+                    Some(a.choice.reasons[at])
                 });
-                tally.ruled_out += u32::from(matches!(fell, Some(Fell::Limit(_))));
+                tally.ruled_out += u32::from(matches!(reason, Some(ChoiceReason::Limit(_))));
             }
             tally
         };

@@ -1,7 +1,7 @@
 //! One drive in one machine, and everything it measured.
 
 use super::Bench;
-use crate::recommend::{Field, Identity, Source};
+use crate::recommend::{Field, Identity, RunSource};
 
 /// A drive in a machine.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub(super) fn of(benches: &[&Bench]) -> Vec<Machine> {
 }
 
 /// Equal for equal records: FNV-1a over what no two measurements share.
-fn mark(sources: &[Source], drive: &str) -> u64 {
+fn mark(sources: &[RunSource], drive: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |value: u128| {
         for byte in value.to_le_bytes() {

@@ -31,7 +31,7 @@ pub use machine::Machine;
 
 use crate::recommend::compare::ROUNDS_MIN;
 use crate::recommend::install::{Lines, SystemFile};
-use crate::recommend::{Goal, Match, Source};
+use crate::recommend::{Goal, Match, RunSource};
 use std::fmt;
 
 /// Fewer machines than this are no evidence.
@@ -43,7 +43,7 @@ pub struct Bench {
     /// Where it was read.
     pub name: String,
     /// Its runs.
-    pub sources: Vec<Source>,
+    pub sources: Vec<RunSource>,
 }
 
 /// What runs must have in common to be put together.
@@ -88,7 +88,7 @@ impl Bench {
         let first = &self.sources[0].run.manifest;
         let row = first.machine.iter().find(|r| r.0 == "suite").map(|r| r.1.clone());
         let name = row.unwrap_or_else(|| {
-            let of = |s: &Source| {
+            let of = |s: &RunSource| {
                 let m = &s.run.manifest;
                 let loads: Vec<&str> = m.workloads.iter().map(|w| w.id.as_str()).collect();
                 let quick = if m.quick { ", quick" } else { "" };

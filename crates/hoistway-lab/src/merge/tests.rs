@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::recommend::tests::{BFQ_FAST, EQUAL, run_on};
-use crate::recommend::{Answer, Goal};
+use crate::recommend::{Goal, Recommendation};
 use crate::result::Kind;
 
 /// A machine: serial, class, model and what each configuration does there.
@@ -18,7 +18,7 @@ fn bench(n: u64, model: &str, class: &str, load: &[(f64, f64)]) -> Bench {
     ];
     let run = run_on(&loads, 4, 0.02, 40 + n, &rows);
     let name = format!("machine-{n}");
-    Bench { name: name.clone(), sources: vec![Source { name: format!("{name}/run"), run }] }
+    Bench { name: name.clone(), sources: vec![RunSource { name: format!("{name}/run"), run }] }
 }
 
 fn desktop() -> Goal {
@@ -41,7 +41,7 @@ fn a_class_with_three_machines_gets_a_default_and_one_with_two_lacks_evidence() 
     let merged = one(&benches);
     let nvme = group(&merged, "class nvme");
     let advice = nvme.advice.as_ref().unwrap();
-    assert_eq!(advice.answer, Answer::Change(2));
+    assert_eq!(advice.answer, Recommendation::Change(2));
     assert_eq!((nvme.machines.len(), nvme.kernels.len(), nvme.models.len()), (3, 3, 3));
     assert_eq!(nvme.tallies[2], Tally { better: 3, ..Tally::default() });
     let hdd = group(&merged, "class hdd");
@@ -66,7 +66,7 @@ fn a_model_that_disagrees_with_its_class_has_a_rule_behind_it() {
     benches.extend((10..=12).map(|n| bench(n, "Odd", "nvme", BFQ_FAST)));
     let merged = one(&benches);
     let odd = group(&merged, "Odd").advice.as_ref().unwrap();
-    assert_eq!(odd.answer, Answer::Change(2));
+    assert_eq!(odd.answer, Recommendation::Change(2));
     let class = group(&merged, "class nvme");
     assert_eq!(class.tallies[2].better, 3, "machines that disagree are counted");
     let (files, _) = merged.files();
@@ -120,7 +120,7 @@ fn a_second_bench_with_fewer_configurations_takes_none_from_the_others() {
         (advice.answer.clone(), format!("{:?}", advice.field.quantities))
     };
     assert_eq!(of(&merged), of(&whole), "its other bench says what all of them do");
-    assert_eq!(of(&merged).0, Answer::Change(2));
+    assert_eq!(of(&merged).0, Recommendation::Change(2));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_machine_without_a_configuration_that_most_have_is_left_out_by_name() {
         (nvme.machines.len(), nvme.left_out.clone()),
         (3, vec![(3, "lacks bfq".to_string())])
     );
-    assert_eq!(nvme.advice.as_ref().unwrap().answer, Answer::Change(2));
+    assert_eq!(nvme.advice.as_ref().unwrap().answer, Recommendation::Change(2));
 }
 
 /// Ten times better on two machines, five times worse on the third: whatever it comes to, it is no default.
@@ -195,13 +195,13 @@ fn a_default_that_machines_rule_out_by_a_limit_gets_no_rule() {
     };
     let (good, two) = (all(0), all(2));
     let answer = |m: &Merged| group(m, "class nvme").advice.as_ref().unwrap().answer.clone();
-    assert_eq!((answer(&good), good.files().1.len()), (Answer::Change(2), 0));
+    assert_eq!((answer(&good), good.files().1.len()), (Recommendation::Change(2), 0));
     assert!(
         good.files().0[0].text.contains("# Measured: 8 machines of 2 workloads"),
         "{:?}",
         good.files().0
     );
-    assert_eq!(answer(&two), Answer::Change(2));
+    assert_eq!(answer(&two), Recommendation::Change(2));
     let (files, cannot) = two.files();
     assert!(files.is_empty(), "{files:?}");
     assert!(

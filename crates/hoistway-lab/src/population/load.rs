@@ -51,13 +51,13 @@ pub fn draw(seed: u64, number: u32, drive: &Drawn) -> Load {
 }
 
 /// A load without its text.
-struct Told {
+struct LoadFacts {
     summary: String,
     question: Question,
     weights: Vec<u64>,
 }
 
-impl Told {
+impl LoadFacts {
     fn with(self, text: String) -> Load {
         Load { text, summary: self.summary, question: self.question, weights: self.weights }
     }
@@ -141,7 +141,7 @@ fn in_words(count: u64, kind: &ProcKind) -> String {
     format!("{count} x {} ({rest})", kind.name)
 }
 
-fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
+fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> LoadFacts {
     let kinds = rng.one_of(&[1, 1, 1, 1, 1, 2, 2, 2, 3, 3]);
     let mut all: Vec<(u64, ProcKind)> = Vec::new();
     while all.len() < kinds {
@@ -175,7 +175,7 @@ fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
         procs(text, kind.name, *count, &kind.params);
     }
     let target = in_words(1, &ProcKind { name: "target", most: 1, params: target });
-    Told {
+    LoadFacts {
         summary: format!("{target} beside {summary}"),
         question: Question::Latency,
         weights: Vec::new(),
@@ -189,7 +189,7 @@ fn procs(text: &mut String, name: &str, count: u64, params: &str) {
     );
 }
 
-fn shares(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
+fn shares(rng: &mut Rng, drive: &Drawn, text: &mut String) -> LoadFacts {
     let count = 2 + rng.below(5);
     let weights: Vec<u64> =
         (0..count).map(|_| rng.one_of(&[50, 100, 100, 200, 300, 400, 800])).collect();
@@ -226,5 +226,5 @@ fn shares(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
     }
     let _ = write!(text, "\n[workload.{WORKLOAD}]\nsummary = \"{}\"\n", summary.replace(" ()", ""));
     procs(text, name, count, &params);
-    Told { summary: format!("{kind}, weights {words}"), question: Question::Weights, weights }
+    LoadFacts { summary: format!("{kind}, weights {words}"), question: Question::Weights, weights }
 }

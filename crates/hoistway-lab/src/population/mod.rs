@@ -289,7 +289,7 @@ impl std::error::Error for PopulationError {}
 
 /// What is to run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct PopulationPlan {
     /// Of the population and of every run.
     pub seed: u64,
     /// Numbers of the cases.
@@ -300,7 +300,7 @@ pub struct Plan {
     pub keep: Option<(PathBuf, String)>,
 }
 
-impl Plan {
+impl PopulationPlan {
     /// Runs everything on `threads` threads; cases in the order of their numbers, whatever the threads do.
     pub fn run(
         &self,

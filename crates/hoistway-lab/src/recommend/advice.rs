@@ -8,10 +8,10 @@
 //! - **Not enough data**: fewer than three rounds; or the interval that decides still holds the opposite;
 //!   or the rounds drawn anew give another choice in more than a fifth of the draws.
 
-use super::choose::{Choice, Fell, Plan};
-use super::compare::{Comparison, ROUNDS_MIN, Verdict};
+use super::choose::{Choice, ChoiceReason, PreparedGoal};
+use super::compare::{ROUNDS_MIN, ScoreDifference, Verdict};
 use super::doubt::{self, Doubt};
-use super::field::{Field, Quantity, Source, Strain, Trial};
+use super::field::{Field, Quantity, RunSource, Strain, Trial};
 use super::goal::{self, Aspect, Goal, GoalError, Limit};
 use super::identity::{KERNEL, SIMULATOR};
 use super::install::{self, Install, Tried};
@@ -37,9 +37,9 @@ pub struct Advice {
     /// Everything measured.
     pub field: Field,
     /// The goal on it.
-    pub plan: Plan,
+    pub plan: PreparedGoal,
     /// What comes out.
-    pub answer: Answer,
+    pub answer: Recommendation,
     /// The choice by all rounds, also where there is not enough data.
     pub choice: Choice,
     /// The configuration everything is compared with.
@@ -55,14 +55,14 @@ pub struct Advice {
     /// Configurations that would be the choice but for limits, and the first limit that each breaks.
     pub rejected: Vec<(usize, usize)>,
     /// The next best, and where it lost.
-    pub runner_up: Option<(usize, Fell)>,
+    pub runner_up: Option<(usize, ChoiceReason)>,
     /// What each configuration takes to install.
     pub installs: Vec<Install>,
 }
 
 /// What comes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Recommendation {
     /// Change to this configuration.
     Change(usize),
     /// The present configuration is best.
@@ -82,24 +82,28 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl Recommendation {
     /// The configuration to use; `None`: nothing is recommended.
     pub fn config(&self) -> Option<usize> {
         match *self {
-            Answer::Change(c) | Answer::Keep(c) | Answer::NoDifference(c) => Some(c),
-            Answer::Nothing(_) | Answer::Processors | Answer::NotEnough { .. } => None,
+            Recommendation::Change(c)
+            | Recommendation::Keep(c)
+            | Recommendation::NoDifference(c) => Some(c),
+            Recommendation::Nothing(_)
+            | Recommendation::Processors
+            | Recommendation::NotEnough { .. } => None,
         }
     }
 
     /// One word.
     pub fn word(&self) -> &'static str {
         match self {
-            Answer::Change(_) => "change",
-            Answer::Keep(_) => "keep",
-            Answer::NoDifference(_) => "no difference",
-            Answer::Nothing(_) => "nothing",
-            Answer::Processors => "not decided",
-            Answer::NotEnough { .. } => "not enough data",
+            Recommendation::Change(_) => "change",
+            Recommendation::Keep(_) => "keep",
+            Recommendation::NoDifference(_) => "no difference",
+            Recommendation::Nothing(_) => "nothing",
+            Recommendation::Processors => "not decided",
+            Recommendation::NotEnough { .. } => "not enough data",
         }
     }
 }
@@ -147,7 +151,7 @@ impl Sureness {
 ///
 /// The runs have nothing that the goal is about, or the configuration named as present is not among them.
 pub fn recommend(
-    sources: &[Source],
+    sources: &[RunSource],
     goal: &Goal,
     present: Option<&str>,
 ) -> Result<Vec<Advice>, GoalError> {
@@ -168,10 +172,10 @@ impl Advice {
         }
         let installs: Vec<Install> = field.configs.iter().map(|c| Install::of(c)).collect();
         let ranks: Vec<u32> = installs.iter().map(Install::rank).collect();
-        let plan = Plan::new(goal, &field, None, ranks.clone());
+        let plan = PreparedGoal::new(goal, &field, None, ranks.clone());
         let (base, base_is) = base(&field, &plan, &installs, present)?;
         // Some limits are about what the present one gives.
-        let plan = Plan::new(goal, &field, Some(base), ranks);
+        let plan = PreparedGoal::new(goal, &field, Some(base), ranks);
         let choice = plan.choice();
         let stability = plan.stability();
         let runner_up = runner_up(&plan, &choice);
@@ -181,7 +185,7 @@ impl Advice {
             goal: goal.clone(),
             field,
             plan,
-            answer: Answer::NoDifference(base),
+            answer: Recommendation::NoDifference(base),
             choice,
             base,
             base_is,
@@ -192,15 +196,15 @@ impl Advice {
             runner_up,
             installs,
         };
-        advice.answer = if told { advice.judge() } else { Answer::Processors };
+        advice.answer = if told { advice.judge() } else { Recommendation::Processors };
         advice.sureness = advice.sureness();
         Ok(advice)
     }
 
     /// Two configurations beside each other by a criterion.
-    pub fn by_criterion(&self, i: usize, ours: usize, theirs: usize) -> Option<Comparison> {
+    pub fn by_criterion(&self, i: usize, ours: usize, theirs: usize) -> Option<ScoreDifference> {
         let scores = &self.plan.criteria[i].scores;
-        Comparison::of(scores[ours].as_ref()?, scores[theirs].as_ref()?)
+        ScoreDifference::of(scores[ours].as_ref()?, scores[theirs].as_ref()?)
     }
 
     /// What counts as different of an aspect, in scores.
@@ -209,13 +213,13 @@ impl Advice {
     }
 
     /// A configuration beside the present one, aspect by aspect.
-    pub fn effects(&self, config: usize) -> Vec<(Aspect, Comparison)> {
+    pub fn effects(&self, config: usize) -> Vec<(Aspect, ScoreDifference)> {
         let compare = |a: Aspect| Some((a, self.field.compare(config, self.base, &[a])?));
         Aspect::ALL.into_iter().filter(|&a| self.field.has(a)).filter_map(compare).collect()
     }
 
     /// Workloads in which a configuration is surely better (or worse) than the present one.
-    pub fn places(&self, config: usize, wanted: Verdict) -> Vec<(&Quantity, Comparison)> {
+    pub fn places(&self, config: usize, wanted: Verdict) -> Vec<(&Quantity, ScoreDifference)> {
         let all = self.field.quantities.iter();
         let compared = all.filter_map(|q| Some((q, q.compare(config, self.base)?)));
         compared.filter(|(q, c)| c.verdict(self.margin(q.aspect)) == wanted).collect()
@@ -226,11 +230,11 @@ impl Advice {
         self.stability[self.choice.config.unwrap_or(self.field.configs.len())]
     }
 
-    fn judge(&self) -> Answer {
+    fn judge(&self) -> Recommendation {
         let n = self.plan.rounds;
         if n < ROUNDS_MIN {
             let why = format!("{n} rounds; fewer than {ROUNDS_MIN} never decide");
-            return Answer::NotEnough { more: ROUNDS_MIN - n, why };
+            return Recommendation::NotEnough { more: ROUNDS_MIN - n, why };
         }
         let Some(chosen) = self.choice.config else { return self.nothing() };
         let open = match chosen == self.base {
@@ -238,7 +242,7 @@ impl Advice {
             false => self.change(chosen),
         };
         if let Some((more, why)) = open {
-            return Answer::NotEnough { more, why };
+            return Recommendation::NotEnough { more, why };
         }
         if self.same() < LIKELY {
             let why = format!(
@@ -246,16 +250,20 @@ impl Advice {
                 self.field.configs[chosen],
                 100.0 * self.same()
             );
-            return Answer::NotEnough { more: n, why };
+            return Recommendation::NotEnough { more: n, why };
         }
         if chosen != self.base {
-            return Answer::Change(chosen);
+            return Recommendation::Change(chosen);
         }
-        if self.all_alike() { Answer::NoDifference(chosen) } else { Answer::Keep(chosen) }
+        if self.all_alike() {
+            Recommendation::NoDifference(chosen)
+        } else {
+            Recommendation::Keep(chosen)
+        }
     }
 
     /// No configuration keeps the limits: surely?
-    fn nothing(&self) -> Answer {
+    fn nothing(&self) -> Recommendation {
         let all: Vec<usize> = (0..self.plan.rounds).collect();
         let complete: Vec<usize> =
             (0..self.field.configs.len()).filter(|&c| self.plan.complete(c)).collect();
@@ -266,19 +274,19 @@ impl Advice {
         let nearest = complete.iter().copied().min_by(|&a, &b| worst(a).total_cmp(&worst(b)));
         let Some(nearest) = nearest else {
             let why = "no configuration was measured in everything that counts".to_string();
-            return Answer::NotEnough { more: self.plan.rounds, why };
+            return Recommendation::NotEnough { more: self.plan.rounds, why };
         };
         if self.same() < LIKELY {
             let why = format!("{} is near the limits", self.field.configs[nearest]);
-            return Answer::NotEnough { more: self.plan.rounds, why };
+            return Recommendation::NotEnough { more: self.plan.rounds, why };
         }
-        Answer::Nothing(nearest)
+        Recommendation::Nothing(nearest)
     }
 
     /// Is the change to `chosen` not yet sure? Rounds to add, and why.
     fn change(&self, chosen: usize) -> Option<(usize, String)> {
         let name = |c: usize| self.field.configs[c].as_str();
-        let open = |c: Comparison, what: &str, margin: f64| {
+        let open = |c: ScoreDifference, what: &str, margin: f64| {
             let why = format!(
                 "whether {} differs from {} {what} is not told yet",
                 name(chosen),
@@ -286,12 +294,12 @@ impl Advice {
             );
             (c.verdict(margin) != Verdict::Better).then(|| (c.more(margin), why))
         };
-        match self.choice.fell[self.base] {
-            Fell::Criterion(i) => {
+        match self.choice.reasons[self.base] {
+            ChoiceReason::Criterion(i) => {
                 let c = self.by_criterion(i, chosen, self.base)?;
                 open(c, &format!("in {}", self.plan.criteria[i].name), self.criterion_margin(i))
             }
-            Fell::Limit(i) => {
+            ChoiceReason::Limit(i) => {
                 let limit = &self.plan.limits[i];
                 match limit.limit {
                     Limit::Keeps { .. } => {
@@ -300,7 +308,7 @@ impl Advice {
                             .collect();
                         let best = limit.best(&complete, self.plan.rounds)?;
                         let scores = |c: usize| limit.scores[c].as_ref().map(|s| s[0].as_slice());
-                        let c = Comparison::of(scores(best)?, scores(self.base)?)?;
+                        let c = ScoreDifference::of(scores(best)?, scores(self.base)?)?;
                         let told = c.verdict(self.plan.margin) == Verdict::Better;
                         let why =
                             format!("whether {} loses throughput is not told yet", name(self.base));
@@ -312,7 +320,7 @@ impl Advice {
                 }
             }
             // The present one was not measured in everything: it lost nothing, so there is nothing to prove.
-            Fell::Incomplete | Fell::Tie | Fell::Chosen => None,
+            ChoiceReason::Incomplete | ChoiceReason::Tie | ChoiceReason::Chosen => None,
         }
     }
 
@@ -321,10 +329,11 @@ impl Advice {
         let bound = libm::log(ns as f64 / 1e6);
         let each = self.plan.limits[limit].scores[config].as_ref()?;
         let flat = |n: usize| vec![super::compare::Score { value: bound, at_least: false }; n];
-        let open = each.iter().filter_map(|s| Comparison::of(s, &flat(s.len()))).find_map(|c| {
-            let sure = c.interval().is_some_and(|(_, high)| high < 0.0);
-            (!sure).then(|| c.more_to_tell_sign())
-        });
+        let open =
+            each.iter().filter_map(|s| ScoreDifference::of(s, &flat(s.len()))).find_map(|c| {
+                let sure = c.interval().is_some_and(|(_, high)| high < 0.0);
+                (!sure).then(|| c.more_to_tell_sign())
+            });
         let why =
             format!("the interval of {}'s latency holds the limit", self.field.configs[config]);
         open.map(|more| (more, why))
@@ -344,8 +353,8 @@ impl Advice {
             Limit::Keeps { .. } | Limit::Others { .. } => None,
         });
         let rivals = (0..self.field.configs.len()).filter(|&c| {
-            let fell = self.choice.fell[c];
-            c != self.base && !matches!(fell, Fell::Incomplete | Fell::Limit(_))
+            let reason = self.choice.reasons[c];
+            c != self.base && !matches!(reason, ChoiceReason::Incomplete | ChoiceReason::Limit(_))
         });
         let open = rivals.filter_map(|c| {
             let i = (0..self.plan.criteria.len()).find(|&i| self.could_displace(c, i))?;
@@ -374,7 +383,7 @@ impl Advice {
 
     /// Was everything measured under this configuration that counts?
     pub fn complete(&self, config: usize) -> bool {
-        self.choice.fell[config] != Fell::Incomplete
+        self.choice.reasons[config] != ChoiceReason::Incomplete
     }
 
     /// Is it as good as the present one in everything measured, by what counts and by what differs?
@@ -429,8 +438,10 @@ impl Advice {
                 x.verdict(self.plan.margin) == Verdict::Better && x.mean < -core::f64::consts::LN_2
             })
         };
-        let fell = |&c: &usize| matches!(self.choice.fell[c], Fell::Limit(_) | Fell::Criterion(_));
-        (0..self.field.configs.len()).filter(fell).filter(halved).collect()
+        let ruled_out = |&c: &usize| {
+            matches!(self.choice.reasons[c], ChoiceReason::Limit(_) | ChoiceReason::Criterion(_))
+        };
+        (0..self.field.configs.len()).filter(ruled_out).filter(halved).collect()
     }
 
     /// Limits of which it is not told yet whether the choice keeps them.
@@ -535,7 +546,9 @@ impl Advice {
             || self.decisions_doubt()
             || !self.not_judged().is_empty();
         match (&self.answer, drawn) {
-            (Answer::NotEnough { .. } | Answer::Processors, _) => Sureness::Doubtful,
+            (Recommendation::NotEnough { .. } | Recommendation::Processors, _) => {
+                Sureness::Doubtful
+            }
             (_, Sureness::Sure) if warned => Sureness::Likely,
             (_, Sureness::Likely) if warned => Sureness::Doubtful,
             (_, drawn) => drawn,
@@ -544,17 +557,17 @@ impl Advice {
 }
 
 /// The choice without the chosen one, and why that one was not it.
-fn runner_up(plan: &Plan, choice: &Choice) -> Option<(usize, Fell)> {
+fn runner_up(plan: &PreparedGoal, choice: &Choice) -> Option<(usize, ChoiceReason)> {
     let chosen = choice.config?;
     let rounds: Vec<usize> = (0..plan.rounds).collect();
     let second = plan.choose(&rounds, &[chosen]).config?;
-    Some((second, choice.fell[second]))
+    Some((second, choice.reasons[second]))
 }
 
 /// The configuration to compare with, and why that one.
 fn base(
     field: &Field,
-    plan: &Plan,
+    plan: &PreparedGoal,
     installs: &[Install],
     present: Option<&str>,
 ) -> Result<(usize, BaseIs), GoalError> {

@@ -14,7 +14,7 @@
 //! rounds (Efron 1979): the rounds are drawn anew, with replacement, and the part of the draws with the same
 //! choice is the *sureness*. Up to five rounds all draws are gone through; beyond, 2000 of a fixed seed.
 
-use super::compare::{Comparison, Score};
+use super::compare::{Score, ScoreDifference};
 use super::field::{Field, Quantity};
 use super::goal::{Aspect, Goal, Limit};
 use crate::stats::{Bound, Bounded, sum};
@@ -54,7 +54,7 @@ pub struct CriterionScores {
 
 /// A goal made ready for a field.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct PreparedGoal {
     /// Limits that can be checked.
     pub limits: Vec<LimitScores>,
     /// Criteria that were measured.
@@ -71,7 +71,7 @@ pub struct Plan {
 
 /// Why a configuration is not chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fell {
+pub enum ChoiceReason {
     /// It is the choice.
     Chosen,
     /// Not everything that counts was measured.
@@ -90,12 +90,12 @@ pub struct Choice {
     /// The configuration; `None`: none keeps the limits.
     pub config: Option<usize>,
     /// Why each of them is or is not.
-    pub fell: Vec<Fell>,
+    pub reasons: Vec<ChoiceReason>,
 }
 
-impl Plan {
+impl PreparedGoal {
     /// A goal on a field.
-    pub fn new(goal: &Goal, field: &Field, base: Option<usize>, ranks: Vec<u32>) -> Plan {
+    pub fn new(goal: &Goal, field: &Field, base: Option<usize>, ranks: Vec<u32>) -> PreparedGoal {
         let has = |aspect: Aspect| field.has(aspect);
         let configs = || 0..field.configs.len();
         let margin = libm::log1p(field.identity.margin());
@@ -125,7 +125,7 @@ impl Plan {
             let name = criterion.name;
             (!aspects.is_empty()).then_some(CriterionScores { name, aspects, tolerance, scores })
         });
-        let mut plan = Plan {
+        let mut plan = PreparedGoal {
             limits: limits.collect(),
             criteria: criteria.collect(),
             ranks,
@@ -155,17 +155,17 @@ impl Plan {
 
     /// The choice by these rounds, without those `left_out`.
     pub fn choose(&self, rounds: &[usize], left_out: &[usize]) -> Choice {
-        let mut fell = vec![Fell::Tie; self.ranks.len()];
+        let mut reasons = vec![ChoiceReason::Tie; self.ranks.len()];
         let all = (0..self.ranks.len()).filter(|c| !left_out.contains(c));
         let (complete, not): (Vec<usize>, Vec<usize>) = all.partition(|&c| self.complete(c));
-        not.iter().for_each(|&c| fell[c] = Fell::Incomplete);
+        not.iter().for_each(|&c| reasons[c] = ChoiceReason::Incomplete);
         let mut left = complete.clone();
         for (i, limit) in self.limits.iter().enumerate() {
             left.retain(|&c| {
                 let excess = limit.excess(c, &complete, rounds) + limit.shift;
                 let broken = excess > limit.leeway[c];
-                if broken && fell[c] == Fell::Tie {
-                    fell[c] = Fell::Limit(i);
+                if broken && reasons[c] == ChoiceReason::Tie {
+                    reasons[c] = ChoiceReason::Limit(i);
                 }
                 !broken
             });
@@ -179,7 +179,7 @@ impl Plan {
             left.retain(|&c| {
                 let stays = stays(c);
                 if !stays {
-                    fell[c] = Fell::Criterion(i);
+                    reasons[c] = ChoiceReason::Criterion(i);
                 }
                 stays
             });
@@ -187,9 +187,9 @@ impl Plan {
         let present = self.base.filter(|b| left.contains(b));
         let config = present.or_else(|| left.iter().copied().min_by_key(|&c| (self.ranks[c], c)));
         if let Some(config) = config {
-            fell[config] = Fell::Chosen;
+            reasons[config] = ChoiceReason::Chosen;
         }
-        Choice { config, fell }
+        Choice { config, reasons }
     }
 
     /// The choice by all rounds.
@@ -321,8 +321,9 @@ impl LimitScores {
             Limit::Keeps { part, .. } => {
                 let Some(best) = self.best(complete, rounds) else { return };
                 let scores = |c: usize| self.scores[c].as_ref().map(|s| s[0].as_slice());
-                let of =
-                    |&c: &usize| Some((c, Comparison::of(scores(c)?, scores(best)?)?.leeway()?));
+                let of = |&c: &usize| {
+                    Some((c, ScoreDifference::of(scores(c)?, scores(best)?)?.leeway()?))
+                };
                 (part, complete.iter().filter_map(of).collect())
             }
             Limit::Others { part } => {
@@ -336,10 +337,10 @@ impl LimitScores {
     }
 
     /// Of a limit by workload the worst one, beside the present configuration's 0.
-    fn worst(&self, config: usize, rounds: usize) -> Option<Comparison> {
+    fn worst(&self, config: usize, rounds: usize) -> Option<ScoreDifference> {
         let zero = vec![Score { value: 0.0, at_least: false }; rounds];
         let each = self.scores[config].as_ref()?.iter();
-        let each = each.filter_map(|scores| Comparison::of(scores, &zero));
+        let each = each.filter_map(|scores| ScoreDifference::of(scores, &zero));
         each.max_by(|a, b| a.mean.total_cmp(&b.mean))
     }
 

@@ -12,7 +12,8 @@
 //! beyond the tolerance. "All are as good" needs every one of these tests to succeed, so their number needs
 //! no correction. Starts and I/Os that were given up at a limit: beside a whole value they are a bound, which is
 //! certain on one side alone; where both sides have some, compared are the means up to the limit (restricted
-//! means; Royston and Parmar 2013), since the limit is the same for all. Whoever passes neither test is undecided, and [`Comparison::more`] says how many rounds would tell.
+//! means; Royston and Parmar 2013), since the limit is the same for all. Whoever passes neither test is undecided, and
+//! [`ScoreDifference::more`] says how many rounds would tell.
 
 use crate::stats::{self, t_quantile};
 
@@ -36,7 +37,7 @@ pub struct Score {
 
 /// One configuration against another: differences of scores, negative where the first is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison {
+pub struct ScoreDifference {
     /// Mean over the rounds.
     pub mean: f64,
     /// Standard deviation of the rounds; `None` of fewer than two.
@@ -62,9 +63,9 @@ pub enum Verdict {
     Undecided,
 }
 
-impl Comparison {
+impl ScoreDifference {
     /// Of scores with the same rounds.
-    pub fn of(ours: &[Score], theirs: &[Score]) -> Option<Comparison> {
+    pub fn of(ours: &[Score], theirs: &[Score]) -> Option<ScoreDifference> {
         if ours.is_empty() || ours.len() != theirs.len() {
             return None;
         }
@@ -76,7 +77,7 @@ impl Comparison {
         let cut = |scores: &[Score]| scores.iter().any(|s| s.at_least);
         // Both were watched up to the same limit: then their means up to it are what is compared.
         let both = cut(ours) && cut(theirs);
-        Some(Comparison {
+        Some(ScoreDifference {
             mean,
             sd: (n >= 2).then(|| (squares / (n - 1) as f64).sqrt()),
             rounds: n,
@@ -172,8 +173,8 @@ mod tests {
         values.iter().map(|&value| Score { value, at_least: false }).collect()
     }
 
-    fn against_zero(values: &[f64]) -> Comparison {
-        Comparison::of(&scores(values), &scores(&vec![0.0; values.len()])).unwrap()
+    fn against_zero(values: &[f64]) -> ScoreDifference {
+        ScoreDifference::of(&scores(values), &scores(&vec![0.0; values.len()])).unwrap()
     }
 
     #[test]
@@ -199,13 +200,14 @@ mod tests {
     #[test]
     fn a_bound_is_certain_on_its_own_side_alone() {
         let cut = |v: f64| vec![Score { value: v, at_least: true }; 3];
-        let worse = Comparison::of(&cut(1.0), &scores(&[0.0; 3])).unwrap();
+        let worse = ScoreDifference::of(&cut(1.0), &scores(&[0.0; 3])).unwrap();
         assert_eq!((worse.verdict(0.05), worse.interval()), (Verdict::Worse, None));
-        let better = Comparison::of(&cut(-1.0), &scores(&[0.0; 3])).unwrap();
+        let better = ScoreDifference::of(&cut(-1.0), &scores(&[0.0; 3])).unwrap();
         assert_eq!(better.verdict(0.05), Verdict::Undecided, "it may be worse in truth");
-        let gained = Comparison::of(&scores(&[0.0; 3]), &cut(1.0)).unwrap();
+        let gained = ScoreDifference::of(&scores(&[0.0; 3]), &cut(1.0)).unwrap();
         assert_eq!(gained.verdict(0.05), Verdict::Better);
-        let of = |ours, theirs| Comparison::of(&cut(ours), &cut(theirs)).unwrap().verdict(0.05);
+        let of =
+            |ours, theirs| ScoreDifference::of(&cut(ours), &cut(theirs)).unwrap().verdict(0.05);
         assert_eq!(of(1.0, 1.0), Verdict::Same, "as far as the limit lets see");
         assert_eq!((of(-1.0, 0.0), of(0.0, -1.0)), (Verdict::Better, Verdict::Worse));
     }

@@ -15,7 +15,7 @@
 //!
 //! Where any of these gives another choice, the answer is not sure. What it hangs by is said, with the other choice.
 
-use super::choose::{Choice, Fell, Plan};
+use super::choose::{Choice, ChoiceReason, PreparedGoal};
 use super::field::Field;
 use super::goal::{Goal, Limit};
 use super::install::Install;
@@ -65,14 +65,14 @@ pub enum DoubtKind {
 pub(super) fn all(
     goal: &Goal,
     field: &Field,
-    plan: &Plan,
+    plan: &PreparedGoal,
     choice: &Choice,
     installs: &[Install],
 ) -> Vec<Doubt> {
     let mut doubts = near(plan, choice);
     for late in [false, true] {
         let Some(half) = field.half(late) else { continue };
-        let other = Plan::new(goal, &half, plan.base, plan.ranks.clone()).choice();
+        let other = PreparedGoal::new(goal, &half, plan.base, plan.ranks.clone()).choice();
         doubts.extend(other_choice(choice, &other, DoubtKind::Half(late)));
     }
     doubts.extend(short(field, plan, choice, installs));
@@ -82,7 +82,7 @@ pub(super) fn all(
 }
 
 /// Limits and tolerances that a little less or more of makes another choice.
-fn near(plan: &Plan, choice: &Choice) -> Vec<Doubt> {
+fn near(plan: &PreparedGoal, choice: &Choice) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     for (i, limit) in plan.limits.iter().enumerate() {
         let (shift, tighter, looser) = match limit.limit {
@@ -117,7 +117,12 @@ fn near(plan: &Plan, choice: &Choice) -> Vec<Doubt> {
 }
 
 /// Runs on a disk that saw nothing but a BFQ that raises, where the choice hangs by it.
-fn short(field: &Field, plan: &Plan, choice: &Choice, installs: &[Install]) -> Option<Doubt> {
+fn short(
+    field: &Field,
+    plan: &PreparedGoal,
+    choice: &Choice,
+    installs: &[Install],
+) -> Option<Doubt> {
     let measured = field.shortest().filter(|&t| t < RAISING)?;
     if field.identity.rotational != Some(true) {
         return None;
@@ -136,9 +141,15 @@ fn short(field: &Field, plan: &Plan, choice: &Choice, installs: &[Install]) -> O
 
 /// Where only a BFQ was tried that spends throughput on what has just started: if it lost, or was chosen for a goal that
 /// puts nobody's start first. Shares are not about that.
-fn untried(goal: &Goal, plan: &Plan, choice: &Choice, installs: &[Install]) -> Option<Doubt> {
+fn untried(
+    goal: &Goal,
+    plan: &PreparedGoal,
+    choice: &Choice,
+    installs: &[Install],
+) -> Option<Doubt> {
     let bfq = |c: &usize| plan.complete(*c) && installs[*c].is_bfq();
-    let lost = |c: usize| matches!(choice.fell[c], Fell::Limit(_) | Fell::Criterion(_));
+    let lost =
+        |c: usize| matches!(choice.reasons[c], ChoiceReason::Limit(_) | ChoiceReason::Criterion(_));
     let all = || (0..installs.len()).filter(bfq);
     let open = match choice.config.filter(|&c| installs[c].is_bfq()) {
         Some(_) => matches!(goal.name.as_str(), "server" | "throughput"),
@@ -167,17 +178,17 @@ fn other_choice(choice: &Choice, other: &Choice, kind: DoubtKind) -> Option<Doub
 }
 
 /// Configurations that would be the choice but for limits, with the first limit that they break.
-pub(super) fn rejected(plan: &Plan, choice: &Choice) -> Vec<(usize, usize)> {
+pub(super) fn rejected(plan: &PreparedGoal, choice: &Choice) -> Vec<(usize, usize)> {
     let without = |c: usize| {
         let mut tried = plan.clone();
         // None is broken by this one.
         tried.limits.iter_mut().for_each(|l| l.leeway[c] = f64::INFINITY);
         tried.choice().config == Some(c)
     };
-    let fell = choice.fell.iter().enumerate();
-    let of = |(c, fell): (usize, &Fell)| match fell {
-        Fell::Limit(i) => without(c).then_some((c, *i)),
+    let reasons = choice.reasons.iter().enumerate();
+    let of = |(c, reason): (usize, &ChoiceReason)| match reason {
+        ChoiceReason::Limit(i) => without(c).then_some((c, *i)),
         _ => None,
     };
-    fell.filter_map(of).collect()
+    reasons.filter_map(of).collect()
 }

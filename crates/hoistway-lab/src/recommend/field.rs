@@ -14,7 +14,7 @@
 //! does not tell is it taken from the processors. A wait that differs by more than any of that can explain is compared
 //! all the same.
 
-use super::compare::{Comparison, Score};
+use super::compare::{Score, ScoreDifference};
 use super::goal::Aspect;
 use super::identity::{Identity, is_plain};
 use crate::experiment::Weights;
@@ -53,7 +53,7 @@ const HALF_MIN: usize = 2;
 
 /// A run and where it was read.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct RunSource {
     /// The directory, as given.
     pub name: String,
     /// What it holds.
@@ -216,8 +216,8 @@ impl Quantity {
     }
 
     /// Two configurations beside each other here.
-    pub fn compare(&self, ours: usize, theirs: usize) -> Option<Comparison> {
-        Comparison::of(&self.scores(ours)?, &self.scores(theirs)?)
+    pub fn compare(&self, ours: usize, theirs: usize) -> Option<ScoreDifference> {
+        ScoreDifference::of(&self.scores(ours)?, &self.scores(theirs)?)
     }
 
     /// The largest of the configurations' means over the smallest.
@@ -251,7 +251,7 @@ const ONE_TRACE: &str = "one recorded load was replayed: repetitions vary the dr
 
 impl Field {
     /// The fields of all runs, one per drive, in the order of first appearance.
-    pub fn of(sources: &[Source]) -> Vec<Field> {
+    pub fn of(sources: &[RunSource]) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
         for source in sources {
             for drive in &source.run.manifest.drives {
@@ -285,7 +285,7 @@ impl Field {
         }
     }
 
-    fn add(&mut self, source: &Source, drive: &str) {
+    fn add(&mut self, source: &RunSource, drive: &str) {
         let manifest = &source.run.manifest;
         self.sources.push(source.name.clone());
         for config in &manifest.configs {
@@ -468,8 +468,13 @@ impl Field {
     }
 
     /// Two configurations beside each other over these aspects.
-    pub fn compare(&self, ours: usize, theirs: usize, aspects: &[Aspect]) -> Option<Comparison> {
-        Comparison::of(&self.scores(ours, aspects)?, &self.scores(theirs, aspects)?)
+    pub fn compare(
+        &self,
+        ours: usize,
+        theirs: usize,
+        aspects: &[Aspect],
+    ) -> Option<ScoreDifference> {
+        ScoreDifference::of(&self.scores(ours, aspects)?, &self.scores(theirs, aspects)?)
     }
 }
 

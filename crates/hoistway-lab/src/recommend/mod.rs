@@ -30,8 +30,8 @@ pub mod identity;
 pub mod install;
 pub mod processor;
 
-pub use advice::{Advice, Answer, Sureness, recommend};
-pub use field::{Field, Source};
+pub use advice::{Advice, Recommendation, Sureness, recommend};
+pub use field::{Field, RunSource};
 pub use goal::{GOALS, Goal, GoalError};
 pub use identity::Identity;
 pub use install::{Lines, Match};

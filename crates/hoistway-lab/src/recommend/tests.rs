@@ -111,7 +111,7 @@ fn one(seed: u64, ms: f64, mb_s: f64) -> Rep {
 }
 
 fn ask(run: &Run, goal: &str) -> Advice {
-    let sources = [Source { name: "run".into(), run: run.clone() }];
+    let sources = [RunSource { name: "run".into(), run: run.clone() }];
     recommend(&sources, &Goal::parse(goal).unwrap(), None).unwrap().remove(0)
 }
 
@@ -124,7 +124,7 @@ fn equal_ones_are_no_difference_and_what_is_there_stays() {
     let run = run(&[(Kind::Interactive, EQUAL), (Kind::Throughput, EQUAL)], 5, 0.01, 1);
     for goal in ["desktop", "server", "throughput"] {
         let a = ask(&run, goal);
-        assert_eq!(a.answer, Answer::NoDifference(1), "{goal}: mq-deadline is in force");
+        assert_eq!(a.answer, Recommendation::NoDifference(1), "{goal}: mq-deadline is in force");
         assert_eq!((a.sureness, a.base_is.clone()), (Sureness::Sure, advice::BaseIs::Present));
     }
 }
@@ -138,26 +138,26 @@ fn the_better_one_is_found_unless_it_breaks_a_limit() {
         (ask(&run, "desktop"), ask(&run, "server"), ask(&run, "throughput"))
     };
     let (desktop, server, throughput) = with(93.0);
-    assert_eq!((&desktop.answer, desktop.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&desktop.answer, desktop.sureness), (&Recommendation::Change(2), Sureness::Likely));
     assert_eq!(desktop.runner_up.map(|r| r.0), Some(1));
-    assert_eq!(server.choice.fell[2], choose::Fell::Limit(0), "a server gives 5 %");
+    assert_eq!(server.choice.reasons[2], choose::ChoiceReason::Limit(0), "a server gives 5 %");
     assert!(
-        matches!(server.answer, Answer::NoDifference(1) | Answer::Keep(1)),
+        matches!(server.answer, Recommendation::NoDifference(1) | Recommendation::Keep(1)),
         "{:?}",
         server.answer
     );
-    assert!(matches!(throughput.answer, Answer::Keep(1)), "{:?}", throughput.answer);
+    assert!(matches!(throughput.answer, Recommendation::Keep(1)), "{:?}", throughput.answer);
     assert_eq!(with(97.0).0.sureness, Sureness::Sure, "93 % is too near to 90");
     let (desktop, ..) = with(60.0);
-    assert_eq!(desktop.choice.fell[2], choose::Fell::Limit(0));
-    assert_eq!(desktop.answer, Answer::Keep(1));
+    assert_eq!(desktop.choice.reasons[2], choose::ChoiceReason::Limit(0));
+    assert_eq!(desktop.answer, Recommendation::Keep(1));
 }
 
 #[test]
 fn too_few_rounds_are_never_enough() {
     for rounds in [1, 2] {
         let a = ask(&run(&[(Kind::Interactive, BFQ_FAST)], rounds, 0.0, 1), "desktop");
-        let Answer::NotEnough { more, .. } = a.answer else { panic!("{:?}", a.answer) };
+        let Recommendation::NotEnough { more, .. } = a.answer else { panic!("{:?}", a.answer) };
         assert_eq!((more as u64, a.sureness), (3 - rounds, Sureness::Doubtful));
         assert_eq!(a.choice.config, Some(2), "what it looks like so far");
     }
@@ -167,9 +167,9 @@ fn too_few_rounds_are_never_enough() {
 fn what_spreads_too_much_needs_more_rounds_and_with_them_is_told() {
     let near: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (2.5, 100.0)];
     let a = ask(&run(&[(Kind::Interactive, near)], 3, 0.3, 3), "desktop");
-    let Answer::NotEnough { more, .. } = a.answer else { panic!("{:?}", a.answer) };
+    let Recommendation::NotEnough { more, .. } = a.answer else { panic!("{:?}", a.answer) };
     let b = ask(&run(&[(Kind::Interactive, near)], 3 + 2 * more as u64, 0.3, 3), "desktop");
-    assert_eq!(b.answer, Answer::Change(2));
+    assert_eq!(b.answer, Recommendation::Change(2));
 }
 
 /// One workload ten times better, another ten times worse: not "no difference".
@@ -177,7 +177,7 @@ fn what_spreads_too_much_needs_more_rounds_and_with_them_is_told() {
 fn contradicting_workloads_are_told() {
     let loads = [(Kind::Interactive, BFQ_FAST), (Kind::Interactive, BFQ_SLOW)];
     let a = ask(&run(&loads, 5, 0.01, 4), "desktop");
-    assert_eq!(a.answer, Answer::Keep(1), "as good on the whole is no reason to change");
+    assert_eq!(a.answer, Recommendation::Keep(1), "as good on the whole is no reason to change");
     let better = a.places(2, compare::Verdict::Better);
     assert!(better.iter().any(|(q, _)| q.place.ends_with("w0")));
     assert!(a.places(2, compare::Verdict::Worse).iter().any(|(q, _)| q.place.ends_with("w1")));
@@ -191,17 +191,29 @@ fn a_desktop_does_not_starve_the_others_for_a_wait_that_is_short_anyway() {
         ask(&run(&[(Kind::Interactive, &loads)], 5, 0.01, 13), goal)
     };
     let starves = with(1.5, 1.0, "desktop");
-    assert_eq!(starves.choice.fell[2], choose::Fell::Limit(0), "they keep 70 %");
-    assert!(matches!(starves.answer, Answer::Keep(1)), "{:?}", starves.answer);
-    assert_eq!(with(1.5, 1.0, "latency<4ms").answer, Answer::Change(2), "asked for latency alone");
-    assert_eq!(with(0.05, 1.0, "desktop").answer, Answer::Change(2), "a wait of a hundredth");
-    assert_eq!(with(1.5, 90.0, "desktop").answer, Answer::Change(2), "they keep 97 %");
-    assert_eq!(with(5.0, 50.0, "desktop").choice.fell[2], choose::Fell::Limit(0), "for nothing");
+    assert_eq!(starves.choice.reasons[2], choose::ChoiceReason::Limit(0), "they keep 70 %");
+    assert!(matches!(starves.answer, Recommendation::Keep(1)), "{:?}", starves.answer);
+    assert_eq!(
+        with(1.5, 1.0, "latency<4ms").answer,
+        Recommendation::Change(2),
+        "asked for latency alone"
+    );
+    assert_eq!(
+        with(0.05, 1.0, "desktop").answer,
+        Recommendation::Change(2),
+        "a wait of a hundredth"
+    );
+    assert_eq!(with(1.5, 90.0, "desktop").answer, Recommendation::Change(2), "they keep 97 %");
+    assert_eq!(
+        with(5.0, 50.0, "desktop").choice.reasons[2],
+        choose::ChoiceReason::Limit(0),
+        "for nothing"
+    );
     // One workload in which they starve is not made up for by another.
     let fair = [(5.0, 100.0), (5.0, 100.0), (0.05, 100.0)];
     let unfair = [(5.0, 100.0), (5.0, 100.0), (1.5, 1.0)];
     let both = run(&[(Kind::Interactive, &fair), (Kind::Interactive, &unfair)], 5, 0.01, 14);
-    assert_eq!(ask(&both, "desktop").choice.fell[2], choose::Fell::Limit(0));
+    assert_eq!(ask(&both, "desktop").choice.reasons[2], choose::ChoiceReason::Limit(0));
 }
 
 #[test]
@@ -219,7 +231,7 @@ fn what_kept_the_processors_busy_is_said_and_makes_the_answer_less_sure() {
     };
     let (calm, busy) = (with(60), with(97));
     assert_eq!((calm.sureness, calm.processor_bound().len()), (Sureness::Sure, 0));
-    assert_eq!((&busy.answer, busy.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&busy.answer, busy.sureness), (&Recommendation::Change(2), Sureness::Likely));
     let said = busy.processor_bound()[0];
     assert_eq!((said.config.as_str(), said.busy), ("none", Some(0.97)));
     assert!(said.place.ends_with("/w0"), "{said:?}");
@@ -252,13 +264,13 @@ fn processors_decide_of_a_real_drive_and_not_of_an_emulated_one() {
     for kept in [95.0, 72.0] {
         let real =
             ask(&short_of_processors(kept, &busy, std::slice::from_ref(&present)), "desktop");
-        let wanted = if kept > 90.0 { Answer::Change(2) } else { Answer::Keep(0) };
+        let wanted = if kept > 90.0 { Recommendation::Change(2) } else { Recommendation::Keep(0) };
         assert_eq!(real.answer, wanted, "{kept} %");
         assert_eq!((real.processor_bound().len(), real.not_judged().len()), (1, 0));
         for row in [emulated.clone(), ("chain", chain.clone())] {
             let rows = [present.clone(), row];
             let a = ask(&short_of_processors(kept, &busy, &rows), "desktop");
-            assert_eq!((&a.answer, a.sureness), (&Answer::Change(2), Sureness::Likely));
+            assert_eq!((&a.answer, a.sureness), (&Recommendation::Change(2), Sureness::Likely));
             assert_eq!((a.not_judged().len(), a.open_limits().len()), (1, 1), "throughput");
             let calm = short_of_processors(kept, &[], &rows);
             assert_eq!(ask(&calm, "desktop").answer, wanted, "with processors to spare");
@@ -294,14 +306,25 @@ fn nothing_but_processors_decides_nothing() {
     let run = short_of_processors(60.0, &[("w0", 95), ("w1", 99)], &rows);
     for goal in ["desktop", "server", "throughput", "latency<1ms"] {
         let a = ask(&run, goal);
-        assert_eq!((&a.answer, a.sureness), (&Answer::Processors, Sureness::Doubtful), "{goal}");
+        assert_eq!(
+            (&a.answer, a.sureness),
+            (&Recommendation::Processors, Sureness::Doubtful),
+            "{goal}"
+        );
         assert_eq!(a.answer.config(), None);
     }
     let half = short_of_processors(60.0, &[("w0", 95)], &rows);
-    assert_eq!(ask(&half, "desktop").answer, Answer::Processors, "a wait is what it is about");
-    assert!(matches!(ask(&half, "throughput").answer, Answer::Keep(_) | Answer::NoDifference(_)));
+    assert_eq!(
+        ask(&half, "desktop").answer,
+        Recommendation::Processors,
+        "a wait is what it is about"
+    );
+    assert!(matches!(
+        ask(&half, "throughput").answer,
+        Recommendation::Keep(_) | Recommendation::NoDifference(_)
+    ));
     let share = recommend(
-        &[Source { name: "run".into(), run: half }],
+        &[RunSource { name: "run".into(), run: half }],
         &Goal::parse("share").unwrap(),
         None,
     );
@@ -313,11 +336,14 @@ fn a_latency_must_stay_below_its_limit_for_sure() {
     let mixed: &[(f64, f64)] = &[(4.0, 100.0), (8.0, 120.0), (1.0, 90.0)];
     let run = run(&[(Kind::Interactive, mixed), (Kind::Sync, mixed)], 5, 0.01, 5);
     let a = ask(&run, "latency<7ms");
-    assert_eq!((a.answer, a.choice.fell[1]), (Answer::Change(0), choose::Fell::Limit(0)));
-    assert_eq!(ask(&run, "latency<2ms").answer, Answer::Change(2));
-    assert_eq!(ask(&run, "latency<500us").answer, Answer::Nothing(2));
+    assert_eq!(
+        (a.answer, a.choice.reasons[1]),
+        (Recommendation::Change(0), choose::ChoiceReason::Limit(0))
+    );
+    assert_eq!(ask(&run, "latency<2ms").answer, Recommendation::Change(2));
+    assert_eq!(ask(&run, "latency<500us").answer, Recommendation::Nothing(2));
     let noisy = super::tests::run(&[(Kind::Interactive, mixed)], 3, 0.3, 6);
-    assert!(matches!(ask(&noisy, "latency<6ms").answer, Answer::NotEnough { .. }));
+    assert!(matches!(ask(&noisy, "latency<6ms").answer, Recommendation::NotEnough { .. }));
 }
 
 #[test]
@@ -325,7 +351,7 @@ fn warnings_make_an_answer_less_sure() {
     let mut run = run(&[(Kind::Interactive, BFQ_FAST)], 5, 0.01, 7);
     run.manifest.machine.push(("warning".into(), "2 % of the time were stolen".into()));
     let a = ask(&run, "desktop");
-    assert_eq!((a.answer, a.sureness), (Answer::Change(2), Sureness::Likely));
+    assert_eq!((a.answer, a.sureness), (Recommendation::Change(2), Sureness::Likely));
     assert_eq!(a.field.warnings.len(), 1);
 }
 
@@ -338,13 +364,13 @@ fn a_limit_that_is_near_makes_the_answer_less_sure() {
         ask(&run(&loads, 5, spread, 11), "desktop")
     };
     let near = with(90.0, 0.02);
-    assert_eq!((&near.answer, near.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&near.answer, near.sureness), (&Recommendation::Change(2), Sureness::Likely));
     assert_eq!(near.doubts().len(), 1);
     let far = with(97.0, 0.002);
     assert_eq!((far.sureness, far.doubts().len()), (Sureness::Sure, 0));
     assert_eq!(
-        with(75.0, 0.08).choice.fell[2],
-        choose::Fell::Limit(0),
+        with(75.0, 0.08).choice.reasons[2],
+        choose::ChoiceReason::Limit(0),
         "twice the limit is too much"
     );
 }
@@ -391,7 +417,7 @@ fn the_present_configuration_is_found_with_its_write_back_throttling() {
     ];
     let a = ask(&run, "desktop");
     assert_eq!((a.base, a.base_is.clone()), (0, advice::BaseIs::Present));
-    assert_eq!(a.answer, Answer::Change(2));
+    assert_eq!(a.answer, Recommendation::Change(2));
     let lines = a.lines(2, Match::Model);
     assert!(lines.files.is_empty(), "no rule, so no module: {:?}", lines.files);
     let now = lines.now.unwrap();
@@ -417,7 +443,7 @@ fn io_cost_has_its_lines_and_an_entry_of_the_hwdb() {
     let drive = hoistway_sim::drive::DriveFile::load("samsung-970-pro").unwrap();
     run.manifest.drives[0].parameters = drive.table.to_string();
     let a = ask(&run, "desktop");
-    assert_eq!(a.answer, Answer::Change(2));
+    assert_eq!(a.answer, Recommendation::Change(2));
     let lines = a.lines(2, Match::Model);
     let hwdb = lines.files.iter().find(|f| f.path.ends_with(".hwdb")).unwrap();
     assert!(
@@ -439,7 +465,7 @@ fn io_cost_has_its_lines_and_an_entry_of_the_hwdb() {
 #[test]
 fn what_the_runs_do_not_have_cannot_be_asked_for() {
     let run = run(&[(Kind::Throughput, EQUAL)], 5, 0.01, 8);
-    let sources = [Source { name: "run".into(), run }];
+    let sources = [RunSource { name: "run".into(), run }];
     let error = recommend(&sources, &Goal::parse("desktop").unwrap(), None).unwrap_err();
     assert!(
         error.0.contains("start-up time and latency") && error.0.contains("throughput"),
@@ -521,12 +547,12 @@ fn an_emulated_drive_that_kept_up_is_judged_however_busy_the_processors_were() {
         ask(&run, "desktop")
     };
     let kept_up = with(12, 0.5);
-    assert_eq!((&kept_up.answer, kept_up.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&kept_up.answer, kept_up.sureness), (&Recommendation::Change(2), Sureness::Likely));
     assert_eq!((kept_up.not_judged().len(), kept_up.coarse().len()), (0, 0));
     assert_eq!(kept_up.processor_bound().len(), 3, "which is said");
-    assert_eq!(with(5000, 0.5).answer, Answer::Processors, "half as late as it worked");
+    assert_eq!(with(5000, 0.5).answer, Recommendation::Processors, "half as late as it worked");
     let huge = with(5000, 5.0 / 300.0);
-    assert_eq!((&huge.answer, huge.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&huge.answer, huge.sureness), (&Recommendation::Change(2), Sureness::Likely));
     assert_eq!(huge.coarse().len(), 1, "300 times is no lateness");
 }
 

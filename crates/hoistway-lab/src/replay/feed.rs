@@ -3,7 +3,7 @@
 //! Reading, decompressing, parsing and putting in order cost about as much as the simulation of a record, so they are
 //! done beside it. Batches go round: memory is what is in flight between the two.
 
-use super::{HOUR, LATEST, Loop, Place, Plan, Split};
+use super::{HOUR, LATEST, Loop, OffsetMapping, ReplayPlan, Split};
 use hoistway::{Flags, Instant, IoPrio, Nanos, Op};
 use hoistway_run::{JobError, ProcSpec};
 use hoistway_sim::world::Job;
@@ -159,7 +159,7 @@ fn name(split: Split, key: u32, names: &trace::Names) -> String {
 }
 
 /// Names of all members of a trace.
-pub(super) fn survey(plan: &Plan) -> Result<Vec<String>, String> {
+pub(super) fn survey(plan: &ReplayPlan) -> Result<Vec<String>, String> {
     let mut reader = Reader::open(&plan.path, &plan.reader).map_err(|e| e.to_string())?;
     let (mut members, mut names, mut record) = (Members::default(), Vec::new(), Record::default());
     while reader.read(&mut record).map_err(|e| e.to_string())? {
@@ -171,7 +171,7 @@ pub(super) fn survey(plan: &Plan) -> Result<Vec<String>, String> {
 
 /// Turns records into arrivals.
 struct Parser<'a> {
-    plan: &'a Plan,
+    plan: &'a ReplayPlan,
     room: Geometry,
     reader: Reader,
     facts: Facts,
@@ -312,8 +312,8 @@ impl Parser<'_> {
         }
         let Geometry { capacity, sector } = self.room;
         let offset = match self.plan.place {
-            Place::Wrap => record.offset,
-            Place::Scale(from) => {
+            OffsetMapping::Wrap => record.offset,
+            OffsetMapping::Scale(from) => {
                 let end = capacity * 512;
                 (u128::from(record.offset) * u128::from(end) / u128::from(from)) as u64
             }
@@ -323,7 +323,7 @@ impl Parser<'_> {
         let end = offset.saturating_add(record.len).div_ceil(bytes).saturating_mul(sector);
         let mut sectors = end.saturating_sub(first);
         // Of a scaled offset the rest has no meaning.
-        if self.plan.place == Place::Wrap {
+        if self.plan.place == OffsetMapping::Wrap {
             f.unaligned += u64::from(!(record.offset | record.len).is_multiple_of(bytes));
         } else {
             sectors = record.len.div_ceil(bytes) * sector;
@@ -407,7 +407,7 @@ impl<'a> RecordFeed<'a> {
     /// Starts the thread.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
-        plan: &'a Plan,
+        plan: &'a ReplayPlan,
         job: &'a Job<'_>,
     ) -> RecordFeed<'a>
     where

@@ -41,7 +41,7 @@ pub enum Split {
 
 /// What becomes of offsets beyond the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum OffsetMapping {
     /// Modulo the drive's size.
     Wrap,
     /// Times the drive's size over this one, in bytes.
@@ -59,7 +59,7 @@ pub enum Loop {
 
 /// Everything that decides a replay beside configuration, drive and seed.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ReplayPlan {
     /// The trace.
     pub path: PathBuf,
     /// What the reader delivers.
@@ -75,7 +75,7 @@ pub struct Plan {
     /// The process that is judged; `None`: all together.
     pub target: Option<String>,
     /// Offsets beyond the drive.
-    pub place: Place,
+    pub place: OffsetMapping,
     /// Steps that may wait before an open loop is given up.
     pub backlog: usize,
     /// Writes without a mark are synchronous.
@@ -127,7 +127,7 @@ pub struct Probe {
 /// # Errors
 ///
 /// What cannot be read.
-pub fn probe(plan: &Plan) -> Result<Probe, ReplayError> {
+pub fn probe(plan: &ReplayPlan) -> Result<Probe, ReplayError> {
     let options = hoistway_trace::Options { completions: true, ..plan.reader.clone() };
     let mut reader = Reader::open(&plan.path, &options).map_err(wrong)?;
     let (mut record, mut ends) = (Record::default(), false);
@@ -141,12 +141,12 @@ pub fn probe(plan: &Plan) -> Result<Probe, ReplayError> {
 }
 
 /// The names of the processes that a replay will have, in order of their first record. Reads the whole trace.
-pub fn members(plan: &Plan) -> Result<Vec<String>, ReplayError> {
+pub fn members(plan: &ReplayPlan) -> Result<Vec<String>, ReplayError> {
     feed::survey(plan).map_err(ReplayError)
 }
 
 /// The trace as an experiment; `members`: its processes, where they are to be known before (groups, a target).
-pub fn experiment(plan: &Plan, members: &[String]) -> Result<Experiment, ReplayError> {
+pub fn experiment(plan: &ReplayPlan, members: &[String]) -> Result<Experiment, ReplayError> {
     let stem = plan.path.file_name().map_or_else(|| "trace".into(), |n| n.to_string_lossy());
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
     let id = match stem.as_ref() {
@@ -222,7 +222,7 @@ const TRACE: Limit = Limit { what: "a trace", bytes: u64::MAX };
 /// Bytes of each end of a file that are looked at.
 const END: u64 = 1 << 16;
 
-fn about(plan: &Plan) -> String {
+fn about(plan: &ReplayPlan) -> String {
     let speed = match plan.speed {
         1.0 => String::new(),
         speed => format!(", {speed} times as fast"),
@@ -270,7 +270,7 @@ load = "reader"
 
 /// Replays a trace.
 #[derive(Debug)]
-pub struct ReplayWorld(pub Plan);
+pub struct ReplayWorld(pub ReplayPlan);
 
 impl World for ReplayWorld {
     fn name(&self) -> &'static str {
@@ -331,7 +331,7 @@ fn target_of<'a>(job: &'a Job<'_>) -> Option<&'a str> {
     job.procs.iter().find(|p| p.role == Role::Target).map(|p| p.name.as_str())
 }
 
-fn options(plan: &Plan, delays: bool) -> world::Options {
+fn options(plan: &ReplayPlan, delays: bool) -> world::Options {
     let pace = match plan.by {
         Loop::Open => Pace::Open,
         Loop::Closed => Pace::Closed { depth: plan.depth },
@@ -368,7 +368,7 @@ fn arrange(outcome: &mut Outcome, target: Option<&str>) {
 }
 
 /// What the manifest says of the trace.
-fn facts_of(plan: &Plan, facts: &Facts, ended: &Ended) -> Vec<(String, String)> {
+fn facts_of(plan: &ReplayPlan, facts: &Facts, ended: &Ended) -> Vec<(String, String)> {
     let mut rows = vec![
         ("trace", plan.path.display().to_string()),
         ("trace.format", facts.format.clone()),
@@ -394,8 +394,8 @@ fn facts_of(plan: &Plan, facts: &Facts, ended: &Ended) -> Vec<(String, String)> 
     ];
     rows.extend(counts.into_iter().filter(|c| c.1 > 0).map(|(n, v)| (n, v.to_string())));
     let place = match plan.place {
-        Place::Wrap => "wrap".to_string(),
-        Place::Scale(from) => format!("scale from {from}"),
+        OffsetMapping::Wrap => "wrap".to_string(),
+        OffsetMapping::Scale(from) => format!("scale from {from}"),
     };
     let depth = plan.depth.map_or_else(|| "any".into(), |d| d.to_string());
     rows.extend([

@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicBool;
 const DISK: &str = "hitachi-hts727550a9e364";
 const SSD: &str = "samsung-970-pro";
 
-fn plan(path: PathBuf) -> Plan {
-    Plan {
+fn plan(path: PathBuf) -> ReplayPlan {
+    ReplayPlan {
         path,
         reader: hoistway_trace::Options::default(),
         by: Loop::Open,
@@ -22,14 +22,14 @@ fn plan(path: PathBuf) -> Plan {
         speed: 1.0,
         split: Split::Process,
         target: None,
-        place: Place::Wrap,
+        place: OffsetMapping::Wrap,
         backlog: 1 << 20,
         sync_writes: false,
         exact: false,
     }
 }
 
-fn grid(plan: &Plan, members: &[String], drive: &str, configs: &[&str]) -> Grid {
+fn grid(plan: &ReplayPlan, members: &[String], drive: &str, configs: &[&str]) -> Grid {
     Grid {
         experiment: experiment(plan, members).unwrap(),
         drives: vec![DriveFile::load(drive).unwrap()],
@@ -42,7 +42,7 @@ fn grid(plan: &Plan, members: &[String], drive: &str, configs: &[&str]) -> Grid 
     }
 }
 
-fn play(plan: &Plan, members: &[String], drive: &str, configs: &[&str]) -> Run {
+fn play(plan: &ReplayPlan, members: &[String], drive: &str, configs: &[&str]) -> Run {
     let world = ReplayWorld(plan.clone());
     let grid = grid(plan, members, drive, configs);
     grid.run(&world, 2, &AtomicBool::new(false), &|_| ()).unwrap()
@@ -90,7 +90,7 @@ fn a_saved_run_replayed_from_its_file_does_the_same_to_the_nanosecond() {
         let original = saving.run(&job, &mut |_| true).unwrap();
         assert_eq!(saved_from(&path).unwrap(), [drive.id.as_str(), "3", config.id.as_str()]);
 
-        let plan = Plan { exact: true, ..plan(path.clone()) };
+        let plan = ReplayPlan { exact: true, ..plan(path.clone()) };
         let experiment = super::experiment(&plan, &[]).unwrap();
         let workload = experiment.workload("trace").unwrap();
         let job = experiment.job(&drive, workload, &config, 3, &Changes::default()).unwrap();
@@ -144,7 +144,7 @@ fn a_trace_is_an_experiment_whose_phases_are_its_devices() {
     let folder = Folder::new("replay-msr");
     let path =
         saved(&folder, "web.csv", &(msr(2000, 1000) + "128166372003061629,usr,0,Rea,1,2,3\n"));
-    let plan = Plan { split: Split::Lun, ..plan(path) };
+    let plan = ReplayPlan { split: Split::Lun, ..plan(path) };
     let run = play(&plan, &[], SSD, &["none", "mq-deadline"]);
     assert_eq!(run.manifest.experiment, "replay-web.csv");
     assert_eq!((fact(&run, "trace.records"), fact(&run, "trace.malformed")), ("2000", "1"));
@@ -161,7 +161,7 @@ fn a_trace_is_an_experiment_whose_phases_are_its_devices() {
         assert!((parts / whole - 1.0).abs() < 1e-6, "{parts} of {whole} MB/s");
     }
     // Twice as fast takes half the time; the rest is the end of the last.
-    let fast = play(&Plan { speed: 2.0, ..plan.clone() }, &[], SSD, &["none"]);
+    let fast = play(&ReplayPlan { speed: 2.0, ..plan.clone() }, &[], SSD, &["none"]);
     let measured = |run: &Run| run.cells[0].reps[0].measured.0 as f64;
     assert!((measured(&run) / measured(&fast) - 2.0).abs() < 0.01);
     assert_eq!(fact(&run, "trace.digest"), fact(&fast, "trace.digest"));
@@ -171,7 +171,7 @@ fn a_trace_is_an_experiment_whose_phases_are_its_devices() {
 fn a_target_stands_beside_its_interferers_and_groups_are_of_members() {
     let folder = Folder::new("replay-target");
     let path = saved(&folder, "web.csv", &msr(1000, 500));
-    let plan = Plan { split: Split::Lun, target: Some("host1.0".into()), ..plan(path) };
+    let plan = ReplayPlan { split: Split::Lun, target: Some("host1.0".into()), ..plan(path) };
     let members = members(&plan).unwrap();
     assert_eq!(members, ["host0.0", "host1.0"]);
     let run = play(&plan, &members, SSD, &["none-none", "prop-bfq"]);
@@ -184,7 +184,7 @@ fn a_target_stands_beside_its_interferers_and_groups_are_of_members() {
     for group in ["/host0.0", "/host1.0"] {
         assert!(files.iter().any(|f| f.0 == group && f.1 == "io.bfq.weight"), "{files:?}");
     }
-    let other = Plan { target: Some("host2.0".into()), ..plan };
+    let other = ReplayPlan { target: Some("host2.0".into()), ..plan };
     let error = experiment(&other, &members).unwrap_err().to_string();
     assert!(error.contains("did you mean 'host"), "{error}");
 }
@@ -196,7 +196,7 @@ fn closed_loop_keeps_to_the_drive() {
     let path = saved(&folder, "web.csv", &msr(400, 2000));
     let open = plan(path);
     assert_eq!(probe(&open).unwrap(), Probe { ends: true, timed: true });
-    let closed = Plan { by: Loop::Closed, ..open.clone() };
+    let closed = ReplayPlan { by: Loop::Closed, ..open.clone() };
     let run = play(&closed, &[], SSD, &["none"]);
     let latency = value(&run, "none", "trace", "latency_avg");
     let seconds = run.cells[0].reps[0].measured.0 as f64 / 1e9;
@@ -217,7 +217,7 @@ fn places_beyond_the_drive_wrap_or_scale_and_odd_ones_are_widened() {
     assert_eq!((fact(&run, "trace.beyond"), fact(&run, "trace.unaligned")), ("1", "1"));
     assert_eq!(fact(&run, "trace.empty"), "1");
     assert_eq!(run.cells[0].reps[0].device.read_bytes, 4096 + 4096 + 1024);
-    let scaled = Plan { place: Place::Scale(2 << 50), ..plan };
+    let scaled = ReplayPlan { place: OffsetMapping::Scale(2 << 50), ..plan };
     let run = play(&scaled, &[], SSD, &["none"]);
     assert!(!run.manifest.host.iter().any(|(name, _)| name == "trace.beyond"));
 }
@@ -226,13 +226,13 @@ fn places_beyond_the_drive_wrap_or_scale_and_odd_ones_are_widened() {
 fn an_overload_is_said_and_a_strict_reader_stops() {
     let folder = Folder::new("replay-overload");
     let path = saved(&folder, "web.csv", &msr(4000, 100));
-    let plan = Plan { backlog: 500, ..plan(path) };
+    let plan = ReplayPlan { backlog: 500, ..plan(path) };
     let run = play(&plan, &[], DISK, &["none"]);
     let flags: Vec<&String> = run.flags.iter().map(|(_, text)| text).collect();
     assert!(flags.iter().any(|f| f.contains("the drive cannot keep up")), "{flags:?}");
     let bad = saved(&folder, "bad.csv", &(msr(3000, 100) + "nonsense\n"));
     let reader = hoistway_trace::Options { strict: true, ..hoistway_trace::Options::default() };
-    let plan = Plan { path: bad, reader, ..plan };
+    let plan = ReplayPlan { path: bad, reader, ..plan };
     let world = ReplayWorld(plan.clone());
     let error = grid(&plan, &[], SSD, &["none"])
         .run(&world, 1, &AtomicBool::new(false), &|_| ())

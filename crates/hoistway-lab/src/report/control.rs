@@ -5,7 +5,7 @@
 //! `control` has a row per drive and configuration with every figure; `control-matrix` a row per drive, a
 //! column per configuration, and three figures a cell.
 
-use super::figures::{Figures, bounded};
+use super::figures::{CellFigures, bounded};
 use super::markdown::{code, plain};
 use super::svg::number;
 use crate::judge::Comparison;
@@ -39,7 +39,7 @@ pub fn matrix(run: &Run) -> String {
             format!("| drive | {} |\n|---|{}\n", names.join(" | "), "--:|".repeat(names.len()));
         let mut rows = Vec::new();
         for drive in &run.manifest.drives {
-            let all = Figures::of(run, &drive.id, &workload.id);
+            let all = CellFigures::of(run, &drive.id, &workload.id);
             if all.is_empty() {
                 continue;
             }
@@ -52,7 +52,7 @@ pub fn matrix(run: &Run) -> String {
     })
 }
 
-type CellText = fn(&Run, &WorkloadInfo, &Figures<'_>) -> String;
+type CellText = fn(&Run, &WorkloadInfo, &CellFigures<'_>) -> String;
 
 /// Title, a table per workload, and where it comes from.
 fn page(run: &Run, table: impl Fn(&Run, &WorkloadInfo, Judge) -> (String, Vec<String>)) -> String {
@@ -88,11 +88,11 @@ fn page(run: &Run, table: impl Fn(&Run, &WorkloadInfo, Judge) -> (String, Vec<St
 fn rows(
     run: &Run,
     workload: &WorkloadInfo,
-    row: fn(&Run, &WorkloadInfo, &Figures<'_>) -> Vec<String>,
+    row: fn(&Run, &WorkloadInfo, &CellFigures<'_>) -> Vec<String>,
 ) -> Vec<String> {
     let mut out = Vec::new();
     for drive in &run.manifest.drives {
-        for f in &Figures::of(run, &drive.id, &workload.id) {
+        for f in &CellFigures::of(run, &drive.id, &workload.id) {
             let config = plain(&run.manifest.configs[f.key].id);
             let cells = row(run, workload, f).join(" | ");
             out.push(format!("{} | {config} | {cells}", code(&drive.id)));
@@ -104,11 +104,11 @@ fn rows(
 const HEAD: &str = "| drive | configuration | alone, mean / p99, ms | mean, ms | p50 | p99 | max | mean over alone | p99 over alone \
 | all, MB/s | all, % of none's | others, % of none's |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
 
-fn latency_row(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
+fn latency_row(run: &Run, _: &WorkloadInfo, f: &CellFigures<'_>) -> Vec<String> {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let alone = control::alone(&run.manifest, &run.cells, f.cell);
     let alone = alone.and_then(|a| {
-        let all = Figures::of(run, &a.drive, &a.workload);
+        let all = CellFigures::of(run, &a.drive, &a.workload);
         let f = all.into_iter().find(|f| f.cell.config == a.config)?;
         Some(format!("{} / {}", mean_ms(&f), percentile(&f, 990)))
     });
@@ -127,7 +127,7 @@ fn latency_row(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
 }
 
 /// `0.168 (×1.15) 99.7 / 95.1`: mean, over alone, and what all and the others keep in percent.
-fn latency_cell(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> String {
+fn latency_cell(run: &Run, _: &WorkloadInfo, f: &CellFigures<'_>) -> String {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let kept = match is_reference(run, f) {
         true => format!("{} MB/s", f.moved.map_or_else(dash, |s| number(s.mean))),
@@ -139,7 +139,7 @@ fn latency_cell(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> String {
 const HEAD_STARTS: &str = "| drive | configuration | start-up, s | over none's | all, MB/s | all, % of none's | others, % of none's |\n\
 |---|---|--:|--:|--:|--:|--:|\n";
 
-fn start_row(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
+fn start_row(run: &Run, _: &WorkloadInfo, f: &CellFigures<'_>) -> Vec<String> {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let free = control::uncontrolled(&run.manifest, &run.cells, f.cell);
     let over = free.map(|free| control::over(&run.manifest, f.cell, free, "startup_time"));
@@ -152,12 +152,12 @@ fn start_row(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
     ]
 }
 
-fn start_cell(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> String {
+fn start_cell(run: &Run, _: &WorkloadInfo, f: &CellFigures<'_>) -> String {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     format!("{} s ({})", start(f), percent(c.others))
 }
 
-fn start(f: &Figures<'_>) -> String {
+fn start(f: &CellFigures<'_>) -> String {
     f.starts
         .as_ref()
         .map_or_else(dash, |s| format!("{}{}", s.time.bound.sign(), number(s.time.value)))
@@ -166,7 +166,7 @@ fn start(f: &Figures<'_>) -> String {
 const HEAD_SHARES: &str = "| drive | configuration | share of each kind, % | entitled, % | largest error, points | largest error, % of the share \
 | all, MB/s | all, % of none's |\n|---|---|--:|--:|--:|--:|--:|--:|\n";
 
-fn share_row(run: &Run, workload: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
+fn share_row(run: &Run, workload: &WorkloadInfo, f: &CellFigures<'_>) -> Vec<String> {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let kinds = kinds(run, workload, f.cell);
     let list = |of: fn(&KindShare) -> f64| {
@@ -183,7 +183,7 @@ fn share_row(run: &Run, workload: &WorkloadInfo, f: &Figures<'_>) -> Vec<String>
 }
 
 /// `6.7 / 13.3 / 26.7 / 53.3, 99.8 %`.
-fn share_cell(run: &Run, workload: &WorkloadInfo, f: &Figures<'_>) -> String {
+fn share_cell(run: &Run, workload: &WorkloadInfo, f: &CellFigures<'_>) -> String {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let kinds = kinds(run, workload, f.cell);
     let shares: Vec<String> = kinds.iter().map(|k| format!("{:.1}", k.share)).collect();
@@ -234,15 +234,15 @@ fn relative(kinds: &[KindShare]) -> String {
     worst.map_or_else(dash, |w| format!("{w:.1}"))
 }
 
-fn is_reference(run: &Run, f: &Figures<'_>) -> bool {
+fn is_reference(run: &Run, f: &CellFigures<'_>) -> bool {
     Some(f.cell.config.as_str()) == reference(&run.manifest)
 }
 
-fn mean_ms(f: &Figures<'_>) -> String {
+fn mean_ms(f: &CellFigures<'_>) -> String {
     f.wait().map_or_else(dash, |wait| bounded(wait, |ns| number(ns / 1e6)))
 }
 
-fn percentile(f: &Figures<'_>, per_mille: u64) -> String {
+fn percentile(f: &CellFigures<'_>, per_mille: u64) -> String {
     f.percentile(per_mille).map_or_else(dash, |ns| number(ns as f64 / 1e6))
 }
 

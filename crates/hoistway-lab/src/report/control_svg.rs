@@ -2,8 +2,8 @@
 //! waits on the left and what the others keep on the right. A file of its own, readable on light and on
 //! dark pages.
 
-use super::figures::Figures;
-use super::svg::{Scale, Unit, esc, number, px};
+use super::figures::CellFigures;
+use super::svg::{AxisUnit, Scale, esc, number, px};
 use crate::result::Run;
 use crate::result::control::{Control, alone_workload};
 use std::fmt::Write;
@@ -53,8 +53,8 @@ pub fn render(run: &Run) -> String {
     );
     // Alone is the left edge.
     let most = waits.fold(10.0, f64::max);
-    let left = Scale::log(1.0, most, Unit::Number, LEFT.0, LEFT.1);
-    let right = Scale::linear(100.0, Unit::Number, RIGHT.0, RIGHT.1);
+    let left = Scale::log(1.0, most, AxisUnit::Number, LEFT.0, LEFT.1);
+    let right = Scale::linear(100.0, AxisUnit::Number, RIGHT.0, RIGHT.1);
     let floor = TOP + ROW * rows.len() as f64;
     for (scale, sign) in [(&left, "×"), (&right, "")] {
         for (at, text) in scale.ticks() {
@@ -97,7 +97,7 @@ fn rows(run: &Run, workload: &str) -> Vec<Dots> {
         .map(|c| Dots { name: c.id.clone(), waits: Vec::new(), keeps: Vec::new() })
         .collect();
     for drive in &run.manifest.drives {
-        for f in Figures::of(run, &drive.id, workload) {
+        for f in CellFigures::of(run, &drive.id, workload) {
             let c = Control::of(&run.manifest, &run.cells, f.cell);
             if let Some(wait) = c.latency.and_then(|c| c.ratio) {
                 rows[f.key].waits.push((drive.name.clone(), wait.mean.max(1.0)));

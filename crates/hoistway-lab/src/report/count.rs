@@ -1,9 +1,9 @@
 //! A workload whose target counts something: frames it dropped, files it compiled; and what the device moves meanwhile.
 
 use super::chart::{Bar, bars};
-use super::figures::{Counted, Figures};
+use super::figures::{CellFigures, Counted};
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
-use super::svg::{Unit, esc};
+use super::svg::{AxisUnit, esc};
 use crate::result::{DriveInfo, Run, Spread, WorkloadInfo, counts};
 use crate::stats::Bound;
 use hoistway_sim::load::Better;
@@ -13,10 +13,10 @@ pub(super) fn charts(
     id: &str,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> Vec<Chart> {
     let Some(counted) = all.iter().find_map(|f| f.counted) else { return Vec::new() };
-    let bar = |f: &Figures<'_>| {
+    let bar = |f: &CellFigures<'_>| {
         let config = &run.manifest.configs[f.key].id;
         Bar {
             key: f.key,
@@ -31,7 +31,7 @@ pub(super) fn charts(
     let rows: Vec<Bar> = all.iter().map(bar).collect();
     let words = counts::words(counted.doc);
     let title = format!("{}: {}, {}", capital(&words), drive.name, workload.id);
-    let svg = bars(&format!("{id}a"), &title, &words, Unit::Number, &rows);
+    let svg = bars(&format!("{id}a"), &title, &words, AxisUnit::Number, &rows);
     let which = if counted.doc.better == Better::Lower { "less" } else { "more" };
     let note = format!(
         "mean over repetitions, with its 99 % interval from three on; {which} is better; dashed stroke: published value"
@@ -48,7 +48,7 @@ pub(super) fn table(
     run: &Run,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> String {
     let title = format!("{}, {}: every figure", drive.name, workload.id);
     let words =
@@ -65,7 +65,7 @@ const HEADS: [&str; 8] =
     ["configuration", "mean", "part, %", "better by", "least", "most", "device", "target"];
 
 /// The columns after the name.
-pub(super) fn cells(f: &Figures<'_>, open: &str, close: &str) -> [String; 7] {
+pub(super) fn cells(f: &CellFigures<'_>, open: &str, close: &str) -> [String; 7] {
     let mean = |spread: Option<Spread>, scale: f64| {
         mean_cell(spread, scale).replace(" <small>± ", open).replace("</small>", close)
     };
@@ -84,7 +84,7 @@ pub(super) fn cells(f: &Figures<'_>, open: &str, close: &str) -> [String; 7] {
 }
 
 /// The head of the table in Markdown.
-pub(super) fn markdown_head(all: &[Figures<'_>]) -> String {
+pub(super) fn markdown_head(all: &[CellFigures<'_>]) -> String {
     let words =
         all.iter().find_map(|f| f.counted).map_or_else(|| "count".into(), |c| counts::words(c.doc));
     format!(

@@ -13,7 +13,7 @@ use hoistway_run::{Histogram, Interval, Monitor, ProcRecord, Role};
 use hoistway_sim::load::{Better, CountDoc};
 
 /// One cell, reduced.
-pub(super) struct Figures<'a> {
+pub(super) struct CellFigures<'a> {
     /// The records.
     pub(super) cell: &'a Cell,
     /// Place of its configuration in the manifest.
@@ -107,19 +107,19 @@ impl Beside {
     }
 }
 
-impl<'a> Figures<'a> {
+impl<'a> CellFigures<'a> {
     /// Figures of the cells of one drive and workload, in the order of configurations.
-    pub(super) fn of(run: &'a Run, drive: &str, workload: &str) -> Vec<Figures<'a>> {
+    pub(super) fn of(run: &'a Run, drive: &str, workload: &str) -> Vec<CellFigures<'a>> {
         let here = |c: &&Cell| c.drive == drive && c.workload == workload;
         let cells: Vec<&Cell> = run.cells.iter().filter(here).collect();
         let judge = Judge::of(&run.manifest, cells.iter().copied());
         let decisive = judge::decisive(judge, &cells);
         let reference = reference(&run.manifest);
-        let mut out: Vec<Figures<'a>> = Vec::new();
+        let mut out: Vec<CellFigures<'a>> = Vec::new();
         for (key, config) in run.manifest.configs.iter().enumerate() {
             let found = cells.iter().find(|c| c.config == config.id);
             let Some(cell) = found.copied() else { continue };
-            let mut f = Figures::of_cell(run, cell, key, judge, decisive);
+            let mut f = CellFigures::of_cell(run, cell, key, judge, decisive);
             f.reference = Some(config.id.as_str()) == reference;
             let beside = |metric: &str| {
                 let comparison = *run.compared(cell, &cell.workload, metric)?;
@@ -144,7 +144,7 @@ impl<'a> Figures<'a> {
         key: usize,
         judge: Judge,
         decisive: Option<&str>,
-    ) -> Figures<'a> {
+    ) -> CellFigures<'a> {
         let (hist, censored) = pooled(&cell.reps);
         let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
         let flags = run.flags.iter().filter(|f| f.0 == name).map(|f| f.1.as_str()).collect();
@@ -158,7 +158,7 @@ impl<'a> Figures<'a> {
             ..s
         };
         let counted = decisive.filter(|_| judge == Judge::Count);
-        Figures {
+        CellFigures {
             cell,
             key,
             judge,

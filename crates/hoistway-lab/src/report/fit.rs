@@ -7,8 +7,8 @@
 use super::chart::{Bar, Line, Panel, bars, panels};
 use super::html;
 use super::section::{Chart, figure, open_table};
-use super::svg::{Unit, esc, number};
-use crate::calibrate::{ERROR_MAX, Found, Row, undecided};
+use super::svg::{AxisUnit, esc, number};
+use crate::calibrate::{ERROR_MAX, FitRow, FoundDrive, undecided};
 use crate::result::Spread;
 use crate::stats::Bound;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ const GROUPS: &[FigureGroup] = &[
 ];
 
 /// The group of a row: F1 is not F11, and F6/rate is one of F6.
-fn group_of(row: &Row) -> Option<usize> {
+fn group_of(row: &FitRow) -> Option<usize> {
     let is = |test: &&str| {
         row.test.strip_prefix(*test).is_some_and(|r| r.is_empty() || r.starts_with('/'))
     };
@@ -42,7 +42,7 @@ fn group_of(row: &Row) -> Option<usize> {
 }
 
 /// The page. The same answers give the same bytes.
-pub fn render(subject: &str, found: &Found, notes: &[String]) -> String {
+pub fn render(subject: &str, found: &FoundDrive, notes: &[String]) -> String {
     let title = format!("Calibration of {subject}");
     let quality = &found.quality;
     let mut out = html::head(&title);
@@ -88,7 +88,7 @@ pub fn render(subject: &str, found: &Found, notes: &[String]) -> String {
 }
 
 /// A chart for each group and unit that has figures, then the sustained write over time.
-fn charts(found: &Found) -> Vec<Chart> {
+fn charts(found: &FoundDrive) -> Vec<Chart> {
     let mut all = Vec::new();
     for (g, group) in GROUPS.iter().enumerate() {
         for (unit, scale, axis) in [("us", 1e3, "mean latency"), ("MB/s", 1.0, "throughput, MB/s")]
@@ -98,7 +98,7 @@ fn charts(found: &Found) -> Vec<Chart> {
             if rows.is_empty() {
                 continue;
             }
-            let kind = if unit == "us" { Unit::Time } else { Unit::Rate };
+            let kind = if unit == "us" { AxisUnit::Time } else { AxisUnit::Rate };
             let slug = format!("{}-{}", group.slug, if unit == "us" { "latency" } else { "rate" });
             let svg = bars(&slug, group.title, axis, kind, &rows);
             all.push(Chart::new(&slug, group.title, axis, svg));
@@ -109,7 +109,7 @@ fn charts(found: &Found) -> Vec<Chart> {
 }
 
 /// What the target moves, or those beside it, or how long its flushes take.
-fn label(row: &Row) -> String {
+fn label(row: &FitRow) -> String {
     match row.what {
         "mean flush" => format!("{} flush", row.test),
         "throughput of the others" => format!("{} others", row.test),
@@ -117,7 +117,7 @@ fn label(row: &Row) -> String {
     }
 }
 
-fn bar(row: &Row, scale: f64) -> Bar {
+fn bar(row: &FitRow, scale: f64) -> Bar {
     let value = row.simulated * scale;
     Bar {
         key: usize::from(row.error().abs() > ERROR_MAX),
@@ -128,7 +128,7 @@ fn bar(row: &Row, scale: f64) -> Bar {
     }
 }
 
-fn sustained(found: &Found) -> Option<Chart> {
+fn sustained(found: &FoundDrive) -> Option<Chart> {
     let s = found.sustained.as_ref()?;
     let line = |key: usize, tip: &str, bins: &[u64]| {
         let each = s.span_ns as f64 / 1e9;
@@ -146,7 +146,7 @@ fn sustained(found: &Found) -> Option<Chart> {
     Some(Chart::new("sustained", &title, "A: simulated, B: measured", svg))
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[FitRow]) -> String {
     let mut out = open_table("Every figure");
     out.push_str(
         "<thead><tr><th>test</th><th>figure</th><th>unit</th><th>measured</th><th>simulated</th><th>error</th>\
@@ -174,7 +174,7 @@ fn table(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::{Choice, Sustained, Targets, quality};
+    use crate::calibrate::{ChosenModel, Sustained, Targets, quality};
     use hoistway_sim::drive::DriveFile;
 
     fn row(
@@ -183,11 +183,19 @@ mod tests {
         unit: &'static str,
         measured: f64,
         simulated: f64,
-    ) -> Row {
-        Row { test: test.into(), what, unit, measured, simulated, count: Some(100), demerit: None }
+    ) -> FitRow {
+        FitRow {
+            test: test.into(),
+            what,
+            unit,
+            measured,
+            simulated,
+            count: Some(100),
+            demerit: None,
+        }
     }
 
-    fn found() -> Found {
+    fn found() -> FoundDrive {
         let rows = vec![
             row("F1", "mean latency", "us", 100.0, 104.0),
             row("F2/depth 31", "mean latency", "us", 400.0, 900.0),
@@ -195,10 +203,10 @@ mod tests {
             row("F11/64M", "mean latency", "us", 50.0, 50.0),
             row("F6", "throughput", "MB/s", 300.0, 310.0),
         ];
-        Found {
+        FoundDrive {
             file: DriveFile::load("cloud-gp3").unwrap(),
             text: "name = \"a<b\"\n".into(),
-            choice: Choice { model: "flash", why: "it is".into(), class: "x".into() },
+            choice: ChosenModel { model: "flash", why: "it is".into(), class: "x".into() },
             quality: quality(&rows),
             rows,
             guessed: Vec::new(),
@@ -229,10 +237,11 @@ mod tests {
 
     #[test]
     fn every_test_of_the_suites_has_a_group() {
-        use crate::calibrate::{Options, subject_of, suite};
+        use crate::calibrate::{SuiteOptions, subject_of, suite};
         for id in ["plextor-px-256m5s", "hitachi-hts727550a9e364", "sd-card-2009", "cloud-gp3"] {
             let subject = subject_of(&DriveFile::load(id).unwrap());
-            let options = Options { quick: false, write: true, write_budget: 1 << 34, seed: 1 };
+            let options =
+                SuiteOptions { quick: false, write: true, write_budget: 1 << 34, seed: 1 };
             for test in suite(&subject, &options) {
                 let row = row(&test.name, "mean latency", "us", 1.0, 1.0);
                 assert!(group_of(&row).is_some(), "{}", test.name);

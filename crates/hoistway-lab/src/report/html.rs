@@ -1,6 +1,6 @@
 //! The report as one self-contained page: no network, no fonts, readable without scripts.
 
-use super::section::{self, Named};
+use super::section::{self, NamedChart};
 use super::svg::{esc, letter};
 use super::verdict;
 use crate::result::{Judge, Run};
@@ -12,7 +12,7 @@ pub fn render(run: &Run) -> String {
 }
 
 /// The page and its charts.
-pub(super) fn with_charts(run: &Run) -> (String, Vec<Named>) {
+pub(super) fn with_charts(run: &Run) -> (String, Vec<NamedChart>) {
     let m = &run.manifest;
     let mut out = head(&m.title);
     out.push_str(&navigation(run));

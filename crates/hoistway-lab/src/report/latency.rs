@@ -2,9 +2,9 @@
 //! gets the throughput meanwhile.
 
 use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
-use super::figures::{Figures, bounded};
+use super::figures::{CellFigures, bounded};
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
-use super::svg::{Unit, duration, esc, number};
+use super::svg::{AxisUnit, duration, esc, number};
 use crate::result::{DriveInfo, Run, WorkloadInfo};
 use crate::stats::Bound;
 use hoistway_run::Role;
@@ -14,9 +14,9 @@ pub(super) fn charts(
     id: &str,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> Vec<Chart> {
-    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
+    let name = |f: &CellFigures<'_>| run.manifest.configs[f.key].id.clone();
     let rows: Vec<Bar> = all
         .iter()
         .map(|f| Bar {
@@ -40,7 +40,7 @@ pub(super) fn charts(
         (_, true) => "mean and 99 % interval over repetitions; dashed stroke: published value",
     };
     let title = format!("Latency of the target: {of}");
-    let svg = bars(&format!("{id}a"), &title, "mean latency of the target", Unit::Time, &rows);
+    let svg = bars(&format!("{id}a"), &title, "mean latency of the target", AxisUnit::Time, &rows);
     out.push(Chart::new("latency", "Latency of the target", note, svg));
 
     let hists: Vec<_> = all.iter().map(|f| (f.key, name(f), &f.hist)).collect();
@@ -76,10 +76,10 @@ pub(super) fn charts(
 }
 
 /// Throughput of all and of the target over time, if there is a target with a series.
-pub(super) fn over_time(run: &Run, id: &str, of: &str, all: &[Figures<'_>]) -> Option<Chart> {
-    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
+pub(super) fn over_time(run: &Run, id: &str, of: &str, all: &[CellFigures<'_>]) -> Option<Chart> {
+    let name = |f: &CellFigures<'_>| run.manifest.configs[f.key].id.clone();
     let series = |role| {
-        let line = |f: &Figures<'_>| Line { key: f.key, tip: name(f), points: f.series(role) };
+        let line = |f: &CellFigures<'_>| Line { key: f.key, tip: name(f), points: f.series(role) };
         all.iter().map(line).filter(|l| l.points.len() > 1).collect::<Vec<_>>()
     };
     let panel = |name: &str, lines| Panel { name: name.into(), unit: "MB/s".into(), lines };
@@ -98,7 +98,7 @@ pub(super) fn table(
     run: &Run,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> String {
     let title = format!("{}, {}: every figure", drive.name, workload.id);
     let over = "<th></th><th scope=\"colgroup\" colspan=\"9\">latency of the target, ms</th>\
@@ -124,7 +124,7 @@ const HEADS: [&str; 14] = [
 ];
 
 /// The columns after the name, as markup of this file and numbers.
-fn cells(f: &Figures<'_>) -> [String; 13] {
+fn cells(f: &CellFigures<'_>) -> [String; 13] {
     let ms = |ns: Option<f64>| ns.map_or_else(dash_cell, |v| number(v / 1e6));
     let p = |per_mille| ms(f.percentile(per_mille).map(|v| v as f64));
     [

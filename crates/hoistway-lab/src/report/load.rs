@@ -5,7 +5,7 @@
 use super::chart::{Bar, Line, Panel, bars, panels};
 use super::html;
 use super::section::{Chart, figure, open_table};
-use super::svg::{Unit, esc};
+use super::svg::{AxisUnit, esc};
 use crate::result::Spread;
 use crate::stats::Bound;
 use std::fmt::Write;
@@ -22,7 +22,7 @@ pub struct Page {
     /// Series that share a time axis, in seconds.
     pub series: Vec<Series>,
     /// Distributions: shares of a whole.
-    pub shares: Vec<Shares>,
+    pub shares: Vec<LoadShares>,
     /// Tables.
     pub tables: Vec<Table>,
     /// What to do next; a line each, the commands in it as they are typed.
@@ -42,7 +42,7 @@ pub struct Series {
 
 /// How something is distributed.
 #[derive(Clone, Debug)]
-pub struct Shares {
+pub struct LoadShares {
     /// What.
     pub title: String,
     /// Of what the shares are.
@@ -119,7 +119,7 @@ fn series(all: &[Series]) -> Chart {
     Chart::new("time", "Over time", "seconds since the first record", svg)
 }
 
-fn distribution(n: usize, shares: &Shares) -> Chart {
+fn distribution(n: usize, shares: &LoadShares) -> Chart {
     let exact = |v: f64| Spread { mean: v, half_width: None, min: v, max: v, n: 1 };
     let bar = |(label, share): &(String, f64)| Bar {
         key: 0,
@@ -130,7 +130,7 @@ fn distribution(n: usize, shares: &Shares) -> Chart {
     };
     let rows: Vec<Bar> = shares.rows.iter().map(bar).collect();
     let slug = format!("shares-{n}");
-    let svg = bars(&slug, &shares.title, &shares.axis, Unit::Share, &rows);
+    let svg = bars(&slug, &shares.title, &shares.axis, AxisUnit::Share, &rows);
     Chart::new(&slug, &shares.title, &esc(&shares.axis), svg)
 }
 
@@ -148,7 +148,7 @@ mod tests {
                 unit: "1/s".into(),
                 lines: vec![("all".into(), points)],
             }],
-            shares: vec![Shares {
+            shares: vec![LoadShares {
                 title: "sizes".into(),
                 axis: "share of requests".into(),
                 rows: vec![("4 KiB".into(), 0.25), ("8 KiB".into(), 0.75)],

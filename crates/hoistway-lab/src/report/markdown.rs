@@ -1,6 +1,6 @@
 //! The tables as Markdown, to paste into an issue or a document.
 
-use super::figures::Figures;
+use super::figures::CellFigures;
 use super::section::gain_text;
 use super::svg::{number, plus_minus};
 use super::{count, share, startup, target, verdict};
@@ -14,7 +14,7 @@ pub fn render(run: &Run) -> String {
     for drive in &m.drives {
         let _ = write!(out, "\n## {} (`{}`)\n", plain(&drive.name), code(&drive.id));
         for workload in &m.workloads {
-            let all = Figures::of(run, &drive.id, &workload.id);
+            let all = CellFigures::of(run, &drive.id, &workload.id);
             let Some(judge) = all.first().map(|f| f.judge) else { continue };
             let head = match judge {
                 Judge::Latency => HEAD.to_string(),
@@ -64,7 +64,7 @@ pub fn render(run: &Run) -> String {
 }
 
 /// How the latency targets stood, where there are some.
-fn targets(run: &Run, all: &[Figures<'_>]) -> String {
+fn targets(run: &Run, all: &[CellFigures<'_>]) -> String {
     let lines = target::lines(all);
     if lines.is_empty() {
         return String::new();
@@ -78,7 +78,7 @@ fn targets(run: &Run, all: &[Figures<'_>]) -> String {
     out
 }
 
-fn row(f: &Figures<'_>) -> [String; 9] {
+fn row(f: &CellFigures<'_>) -> [String; 9] {
     let p = |per_mille| f.percentile(per_mille).map_or("–".into(), |v| number(v as f64 / 1e6));
     [
         wait(f),
@@ -93,7 +93,7 @@ fn row(f: &Figures<'_>) -> [String; 9] {
     ]
 }
 
-fn rates(f: &Figures<'_>) -> [String; 7] {
+fn rates(f: &CellFigures<'_>) -> [String; 7] {
     let each: Vec<f64> = f.each().iter().map(|e| e.1).collect();
     let show = |v: Option<f64>| v.map_or("–".into(), number);
     [
@@ -107,7 +107,7 @@ fn rates(f: &Figures<'_>) -> [String; 7] {
     ]
 }
 
-fn shares(f: &Figures<'_>) -> [String; 9] {
+fn shares(f: &CellFigures<'_>) -> [String; 9] {
     let [received, entitled, has, worst, jain] = share::judged(f);
     [
         received,
@@ -122,7 +122,7 @@ fn shares(f: &Figures<'_>) -> [String; 9] {
     ]
 }
 
-fn wait(f: &Figures<'_>) -> String {
+fn wait(f: &CellFigures<'_>) -> String {
     f.wait_cell()
         .replace(" <small>", " ")
         .replace("</small>", "")

@@ -4,9 +4,9 @@ use super::html;
 use super::section::open_table;
 use super::svg::{esc, number};
 use crate::merge::{Group, MACHINES_MIN, Merged};
-use crate::recommend::compare::{Comparison, Verdict};
+use crate::recommend::compare::{ScoreDifference, Verdict};
 use crate::recommend::goal::Aspect;
-use crate::recommend::{Advice, Answer};
+use crate::recommend::{Advice, Recommendation};
 use crate::words::counted;
 use std::fmt::Write as _;
 
@@ -139,15 +139,15 @@ pub fn summary(group: &Group) -> [String; 7] {
     };
     let base = a.field.configs[a.base].clone();
     let default = match &a.answer {
-        Answer::NotEnough { .. } => "not enough data".to_string(),
-        Answer::Nothing(_) => "none keeps the limits".into(),
-        Answer::Processors => "not decided (processors)".into(),
-        Answer::NoDifference(c) => format!("{} (no difference)", a.field.configs[*c]),
-        Answer::Change(c) | Answer::Keep(c) => a.field.configs[*c].clone(),
+        Recommendation::NotEnough { .. } => "not enough data".to_string(),
+        Recommendation::Nothing(_) => "none keeps the limits".into(),
+        Recommendation::Processors => "not decided (processors)".into(),
+        Recommendation::NoDifference(c) => format!("{} (no difference)", a.field.configs[*c]),
+        Recommendation::Change(c) | Recommendation::Keep(c) => a.field.configs[*c].clone(),
     };
     let sure = format!("{} ({:.0} %)", a.sureness.word(), 100.0 * a.same());
     let changes = a.answer.config().filter(|&c| c != a.base).map(|c| {
-        let surely = |(aspect, x): &(Aspect, Comparison)| {
+        let surely = |(aspect, x): &(Aspect, ScoreDifference)| {
             matches!(x.verdict(a.margin(*aspect)), Verdict::Better | Verdict::Worse)
         };
         let each = a.effects(c).into_iter().filter(surely);
@@ -182,7 +182,7 @@ pub fn configurations(group: &Group, a: &Advice) -> (Vec<String>, Vec<Vec<String
 }
 
 /// The ratio to what it is compared with (of parts of shares: the difference), and its 99 % interval.
-pub fn figures(aspect: Aspect, x: &Comparison) -> (f64, Option<f64>, Option<f64>) {
+pub fn figures(aspect: Aspect, x: &ScoreDifference) -> (f64, Option<f64>, Option<f64>) {
     let of = |d: f64| match (aspect.is_part(), aspect.rises()) {
         (true, _) => d,
         (_, true) => libm::exp(-d),
@@ -193,7 +193,7 @@ pub fn figures(aspect: Aspect, x: &Comparison) -> (f64, Option<f64>, Option<f64>
 }
 
 /// `×0.31 (0.22–0.44)`; of parts `-12.0 (-15.0–-9.0) points`.
-fn ratio(aspect: Aspect, x: &Comparison) -> String {
+fn ratio(aspect: Aspect, x: &ScoreDifference) -> String {
     let (mean, low, high) = figures(aspect, x);
     let text = |v: f64| match aspect.is_part() {
         true => format!("{:+.1}", 100.0 * v),

@@ -1,7 +1,7 @@
 //! What the controllers did over time: one panel per gauge, one line per configuration.
 
 use super::chart::{Line, Panel, panels};
-use super::figures::Figures;
+use super::figures::CellFigures;
 use super::section::Chart;
 use super::svg::esc;
 use crate::result::Run;
@@ -31,7 +31,7 @@ impl Whose {
 }
 
 /// The charts of one drive and workload; empty if no controller was at work.
-pub(super) fn section(run: &Run, id: &str, all: &[Figures<'_>]) -> (String, Vec<Chart>) {
+pub(super) fn section(run: &Run, id: &str, all: &[CellFigures<'_>]) -> (String, Vec<Chart>) {
     let mut gauges: Vec<(&str, &str, &str)> = Vec::new();
     for monitor in all.iter().flat_map(|f| f.monitor()) {
         let gauge = (monitor.stage.as_str(), monitor.name.as_str(), monitor.unit.as_str());
@@ -77,7 +77,7 @@ pub(super) fn section(run: &Run, id: &str, all: &[Figures<'_>]) -> (String, Vec<
 
 fn panel(
     run: &Run,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
     (stage, name, unit): (&str, &str, &str),
     whose: Whose,
 ) -> Option<Panel> {

@@ -1,7 +1,7 @@
 //! One page over several experiments: per drive, what each configuration gives the target and what it
 //! costs, with loss of control marked. The reports of the runs have everything else.
 
-use super::figures::{Counted, Figures, bounded};
+use super::figures::{CellFigures, Counted, bounded};
 use super::section::{self, open_table};
 use super::svg::{duration, esc, number};
 use super::{html, share, startup, verdict};
@@ -60,7 +60,7 @@ fn heads(judge: Judge) -> [&'static str; 2] {
     }
 }
 
-fn judged(f: &Figures<'_>) -> [String; 2] {
+fn judged(f: &CellFigures<'_>) -> [String; 2] {
     let dash = section::dash_cell;
     match f.judge {
         Judge::Latency => [
@@ -101,7 +101,7 @@ fn table(run: &Run, address: &str, drive: &str) -> String {
         esc(&m.experiment),
         esc(&m.title)
     );
-    let all: Vec<_> = m.workloads.iter().map(|w| (w, Figures::of(run, drive, &w.id))).collect();
+    let all: Vec<_> = m.workloads.iter().map(|w| (w, CellFigures::of(run, drive, &w.id))).collect();
     let judge = all.iter().find_map(|(_, f)| f.first()).map_or(Judge::Latency, |f| f.judge);
     let [first, second] = heads(judge);
     out.push_str(&open_table(&format!("{} on {drive}", m.experiment)));

@@ -5,8 +5,8 @@ use super::section::{self, open_table};
 use super::svg::{Svg, WIDTH, esc, px};
 use super::{html, verdict};
 use crate::reproduce::agreement::Agreement;
-use crate::reproduce::rows::Row;
-use crate::reproduce::tables::{self, Comparison};
+use crate::reproduce::rows::PublishedRow;
+use crate::reproduce::tables::{self, PublishedComparison};
 use crate::reproduce::{Results, Value};
 use crate::result::Run;
 use std::fmt::Write;
@@ -63,7 +63,7 @@ fn with_own_anchors(text: &str, name: &str) -> String {
 }
 
 /// The page. The same reproduction gives the same bytes.
-pub fn render(c: &Comparison<'_>) -> String {
+pub fn render(c: &PublishedComparison<'_>) -> String {
     let title = format!("Reproduction, {} procedure", c.plan.procedure.name());
     let mut out = html::head(&title);
     out.push_str(
@@ -103,7 +103,7 @@ pub fn render(c: &Comparison<'_>) -> String {
     out
 }
 
-fn agreement(c: &Comparison<'_>) -> String {
+fn agreement(c: &PublishedComparison<'_>) -> String {
     let (each, all) = c.agreement();
     let mut out =
         String::from("<section id=\"agreement\">\n<h2>Agreement with the published figures</h2>\n");
@@ -117,7 +117,7 @@ fn agreement(c: &Comparison<'_>) -> String {
     out
 }
 
-fn uncontrolled(c: &Comparison<'_>) -> String {
+fn uncontrolled(c: &PublishedComparison<'_>) -> String {
     let mut out = String::from(
         "<section id=\"uncontrolled\">\n<h2>Measured without I/O control</h2>\n<p class=\"mute\">What drives and host are \
          calibrated to: 25 % are allowed.</p>\n",
@@ -134,7 +134,7 @@ fn uncontrolled(c: &Comparison<'_>) -> String {
     out
 }
 
-fn experiment(results: &Results, rows: &[&Row]) -> String {
+fn experiment(results: &Results, rows: &[&PublishedRow]) -> String {
     let a = Agreement::of(rows);
     let mut out = format!(
         "<details id=\"x-{}\"><summary><b>{}</b>: {}{}</summary><div>\n<p class=\"lead\">{}</p>\n<p class=\"mute\">{}; {} \
@@ -202,7 +202,7 @@ const EDGE: f64 = 16.0;
 
 /// Ours over published on a logarithmic axis, a line per experiment; the band is the tolerance. Filled:
 /// measured without control.
-fn ratios(experiments: &[(&str, Vec<&Row>)]) -> String {
+fn ratios(experiments: &[(&str, Vec<&PublishedRow>)]) -> String {
     const LEFT: f64 = 150.0;
     const RIGHT: f64 = WIDTH - 16.0;
     const STEP: f64 = 18.0;

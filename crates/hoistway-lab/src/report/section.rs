@@ -1,6 +1,6 @@
 //! The section of one drive: verdict, charts, tables; what the kinds of judging have in common.
 
-use super::figures::{Beside, Figures, bounded};
+use super::figures::{Beside, CellFigures, bounded};
 use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
 use super::{count, latency, monitor, share, startup, target, throughput, verdict};
 use crate::experiment::Source;
@@ -25,10 +25,15 @@ impl Chart {
 }
 
 /// Name of what a chart belongs to, and the chart.
-pub(super) type Named = (String, Chart);
+pub(super) type NamedChart = (String, Chart);
 
 /// Everything about the `n`th drive; its charts are added to the list.
-pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Named>) -> String {
+pub(super) fn drive(
+    run: &Run,
+    n: usize,
+    drive: &DriveInfo,
+    charts: &mut Vec<NamedChart>,
+) -> String {
     let mut out = format!("<section id=\"d{n}\">\n<h2>{}</h2>\n", esc(&drive.name));
     let _ = writeln!(
         out,
@@ -37,7 +42,7 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Nam
         esc(&drive.model)
     );
     for (w, workload) in run.manifest.workloads.iter().enumerate() {
-        let all = Figures::of(run, &drive.id, &workload.id);
+        let all = CellFigures::of(run, &drive.id, &workload.id);
         let Some(judge) = all.first().map(|f| f.judge) else { continue };
         let id = format!("d{n}w{w}");
         let name = format!("{}.{}", drive.id, workload.id);
@@ -76,8 +81,8 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Nam
 }
 
 /// What a judge draws, and its table.
-type Charts = fn(&Run, &str, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> Vec<Chart>;
-type MakeTable = fn(&Run, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> String;
+type Charts = fn(&Run, &str, &DriveInfo, &WorkloadInfo, &[CellFigures<'_>]) -> Vec<Chart>;
+type MakeTable = fn(&Run, &DriveInfo, &WorkloadInfo, &[CellFigures<'_>]) -> String;
 
 /// The chart in the page. The script adds what saves it.
 pub(super) fn figure(chart: &Chart) -> String {
@@ -90,7 +95,7 @@ pub(super) fn figure(chart: &Chart) -> String {
     )
 }
 
-fn legend(run: &Run, all: &[Figures<'_>]) -> String {
+fn legend(run: &Run, all: &[CellFigures<'_>]) -> String {
     let mut out = String::from("<ul class=\"legend\" aria-label=\"Configurations\">");
     for f in all {
         let config = &run.manifest.configs[f.key];
@@ -118,8 +123,8 @@ pub(super) fn rows_and_flags(
     title: &str,
     over: &str,
     heads: &[&str],
-    all: &[Figures<'_>],
-    cells: impl Fn(&Figures<'_>) -> Vec<String>,
+    all: &[CellFigures<'_>],
+    cells: impl Fn(&CellFigures<'_>) -> Vec<String>,
 ) -> String {
     let mut out = open_table(title);
     let _ = write!(out, "<thead><tr class=\"over\">{over}</tr><tr>");
@@ -219,7 +224,12 @@ pub(super) fn references<'a>(
     })
 }
 
-fn published(run: &Run, drive: &DriveInfo, workload: &WorkloadInfo, all: &[Figures<'_>]) -> String {
+fn published(
+    run: &Run,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[CellFigures<'_>],
+) -> String {
     let mut rows = String::new();
     for f in all {
         let config = &run.manifest.configs[f.key].id;
@@ -254,7 +264,7 @@ fn published(run: &Run, drive: &DriveInfo, workload: &WorkloadInfo, all: &[Figur
 }
 
 /// Our value of a published metric: the derived metric of the run, else the records.
-fn ours(run: &Run, m: &Metric, f: &Figures<'_>) -> Option<f64> {
+fn ours(run: &Run, m: &Metric, f: &CellFigures<'_>) -> Option<f64> {
     let derived = run.metrics.iter().find(|o| {
         o.source == run.manifest.world
             && o.rep.is_none()

@@ -2,9 +2,9 @@
 //! all receive together.
 
 use super::chart::{Bar, Parts, bars, parts};
-use super::figures::Figures;
+use super::figures::CellFigures;
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
-use super::svg::{Unit, esc, number};
+use super::svg::{AxisUnit, esc, number};
 use super::{latency, verdict};
 use crate::result::share::Shares;
 use crate::result::{DriveInfo, Run, WorkloadInfo};
@@ -15,13 +15,13 @@ pub(super) fn charts(
     id: &str,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> Vec<Chart> {
-    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
+    let name = |f: &CellFigures<'_>| run.manifest.configs[f.key].id.clone();
     let of = format!("{}, {}", drive.name, workload.id);
     let mut out = Vec::new();
 
-    let row = |f: &Figures<'_>| {
+    let row = |f: &CellFigures<'_>| {
         let shares = f.shares.as_ref();
         let target = shares.and_then(Shares::target);
         let target = target.as_ref();
@@ -52,7 +52,7 @@ pub(super) fn charts(
     let svg = parts(&format!("{id}a"), &format!("Shares of the bandwidth: {of}"), &rows);
     out.push(Chart::new("shares", "Who gets which share", note, svg));
 
-    let bar = |f: &Figures<'_>| Bar {
+    let bar = |f: &CellFigures<'_>| Bar {
         key: f.key,
         label: name(f),
         value: f.moved,
@@ -63,7 +63,7 @@ pub(super) fn charts(
     };
     let rows: Vec<Bar> = all.iter().map(bar).collect();
     let title = format!("Throughput of the device: {of}");
-    let svg = bars(&format!("{id}b"), &title, "MB/s", Unit::Rate, &rows);
+    let svg = bars(&format!("{id}b"), &title, "MB/s", AxisUnit::Rate, &rows);
     let note = "what is left to share; mean, and 99 % interval from three repetitions on";
     out.push(Chart::new("throughput", "Throughput of the device", note, svg));
     out.extend(latency::over_time(run, id, &of, all));
@@ -74,7 +74,7 @@ pub(super) fn table(
     run: &Run,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> String {
     let title = format!("{}, {}: every figure", drive.name, workload.id);
     let over = "<th></th><th scope=\"colgroup\" colspan=\"2\">share of the target</th>\
@@ -100,7 +100,7 @@ const HEADS: [&str; 12] = [
 ];
 
 /// The columns after the name, as markup of this file and numbers.
-fn cells(f: &Figures<'_>) -> [String; 11] {
+fn cells(f: &CellFigures<'_>) -> [String; 11] {
     let [received, entitled, has, worst, jain] = judged(f).map(|c| esc(&c));
     [
         received,
@@ -118,12 +118,12 @@ fn cells(f: &Figures<'_>) -> [String; 11] {
 }
 
 /// Throughput over the first configuration's.
-fn times(f: &Figures<'_>) -> String {
+fn times(f: &CellFigures<'_>) -> String {
     gain_text(f.more).unwrap_or_else(dash_cell)
 }
 
 /// Received and entitled share of the target, what it has of it, what the worst served has, Jain's index.
-pub(super) fn judged(f: &Figures<'_>) -> [String; 5] {
+pub(super) fn judged(f: &CellFigures<'_>) -> [String; 5] {
     let Some(s) = &f.shares else { return std::array::from_fn(|_| dash_cell()) };
     let show = |part: Option<f64>| part.map_or_else(dash_cell, verdict::percent);
     let target = s.target();

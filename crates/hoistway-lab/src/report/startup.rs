@@ -2,9 +2,9 @@
 //! device moves meanwhile.
 
 use super::chart::{Bar, bars};
-use super::figures::Figures;
+use super::figures::CellFigures;
 use super::section::{Chart, dash_cell, mean_cell, references, rows_and_flags};
-use super::svg::{Unit, duration, esc, number};
+use super::svg::{AxisUnit, duration, esc, number};
 use crate::result::startup::Startups;
 use crate::result::{DriveInfo, Run, Spread, WorkloadInfo};
 use crate::stats::{Bound, Bounded};
@@ -19,7 +19,7 @@ pub(super) fn time(s: &Startups) -> String {
 }
 
 /// The mean in ns, whether it is a lower bound because some start did not finish, and its text.
-pub(super) fn point(f: &Figures<'_>) -> Option<(f64, bool, String)> {
+pub(super) fn point(f: &CellFigures<'_>) -> Option<(f64, bool, String)> {
     let s = f.starts.as_ref()?;
     Some((s.time.value * 1e9, s.mean.is_none(), time(s)))
 }
@@ -29,7 +29,7 @@ pub(super) fn charts(
     id: &str,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> Vec<Chart> {
     let ns = |s: Spread| Spread {
         mean: s.mean * 1e9,
@@ -38,7 +38,7 @@ pub(super) fn charts(
         max: s.max * 1e9,
         ..s
     };
-    let bar = |f: &Figures<'_>| {
+    let bar = |f: &CellFigures<'_>| {
         let config = &run.manifest.configs[f.key].id;
         let given_up = f.starts.filter(|s| s.mean.is_none());
         Bar {
@@ -54,7 +54,7 @@ pub(super) fn charts(
     };
     let rows: Vec<Bar> = all.iter().map(bar).collect();
     let title = format!("Start-up time: {}, {}", drive.name, workload.id);
-    let svg = bars(&format!("{id}a"), &title, "start-up time", Unit::Time, &rows);
+    let svg = bars(&format!("{id}a"), &title, "start-up time", AxisUnit::Time, &rows);
     let note = "mean over repetitions, with its 99 % interval from three on; dashed stroke: published value";
     vec![Chart::new("start-up-time", "Start-up time", note, svg)]
 }
@@ -63,7 +63,7 @@ pub(super) fn table(
     run: &Run,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> String {
     let title = format!("{}, {}: every figure", drive.name, workload.id);
     let over = "<th></th><th scope=\"colgroup\" colspan=\"6\">start-up, s</th>\
@@ -96,7 +96,7 @@ const HEADS: [&str; 9] = [
 ];
 
 /// The columns after the name.
-pub(super) fn cells(run: &Run, f: &Figures<'_>, open: &str, close: &str) -> [String; 8] {
+pub(super) fn cells(run: &Run, f: &CellFigures<'_>, open: &str, close: &str) -> [String; 8] {
     let metric = |name: &str| {
         let cell = f.cell;
         let found = run.metrics.iter().find(|m| {

@@ -80,7 +80,7 @@ pub const FINEST: f64 = 0.01;
 
 /// What an axis counts.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Unit {
+pub(super) enum AxisUnit {
     /// Nanoseconds, printed in the unit that fits.
     Time,
     /// MB/s.
@@ -108,28 +108,28 @@ fn time_unit(ns: f64) -> (f64, &'static str) {
     }
 }
 
-impl Unit {
+impl AxisUnit {
     /// A value with its unit.
     pub(super) fn value(self, v: f64) -> String {
         match self {
-            Unit::Time => duration(v),
-            Unit::Rate => format!("{} MB/s", number(v)),
-            Unit::Seconds => format!("{} s", short(v)),
-            Unit::Share => format!("{} %", short(v * 100.0)),
-            Unit::Number => number(v),
+            AxisUnit::Time => duration(v),
+            AxisUnit::Rate => format!("{} MB/s", number(v)),
+            AxisUnit::Seconds => format!("{} s", short(v)),
+            AxisUnit::Share => format!("{} %", short(v * 100.0)),
+            AxisUnit::Number => number(v),
         }
     }
 
     /// A tick: the unit stands in the axis title, except for times, which change theirs.
     fn tick(self, v: f64) -> String {
         match self {
-            Unit::Time if v == 0.0 => "0".into(),
-            Unit::Time => {
+            AxisUnit::Time if v == 0.0 => "0".into(),
+            AxisUnit::Time => {
                 let (scale, unit) = time_unit(v);
                 format!("{} {unit}", short(v / scale))
             }
-            Unit::Rate | Unit::Seconds | Unit::Number => short(v),
-            Unit::Share => format!("{} %", short(v * 100.0)),
+            AxisUnit::Rate | AxisUnit::Seconds | AxisUnit::Number => short(v),
+            AxisUnit::Share => format!("{} %", short(v * 100.0)),
         }
     }
 }
@@ -148,15 +148,15 @@ pub(super) struct Scale {
     to: f64,
     /// Logarithmic.
     pub(super) log: bool,
-    unit: Unit,
+    unit: AxisUnit,
 }
 
 impl Scale {
     /// From 0 to a round number not below `max`.
-    pub(super) fn linear(max: f64, unit: Unit, from: f64, to: f64) -> Scale {
+    pub(super) fn linear(max: f64, unit: AxisUnit, from: f64, to: f64) -> Scale {
         let max = if max > 0.0 { max } else { 1.0 };
         let step = step_of(max);
-        let hi = if unit == Unit::Seconds || unit == Unit::Share {
+        let hi = if unit == AxisUnit::Seconds || unit == AxisUnit::Share {
             max
         } else {
             (max / step - 1e-9).ceil() * step
@@ -165,7 +165,7 @@ impl Scale {
     }
 
     /// Between round numbers around all values, zero among them.
-    pub(super) fn spanning(values: &[f64], unit: Unit, from: f64, to: f64) -> Scale {
+    pub(super) fn spanning(values: &[f64], unit: AxisUnit, from: f64, to: f64) -> Scale {
         let least = values.iter().copied().fold(0.0, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
         if least == 0.0 {
@@ -177,7 +177,7 @@ impl Scale {
     }
 
     /// Between round numbers around `min > 0` and `max`.
-    pub(super) fn log(min: f64, max: f64, unit: Unit, from: f64, to: f64) -> Scale {
+    pub(super) fn log(min: f64, max: f64, unit: AxisUnit, from: f64, to: f64) -> Scale {
         let lo = round_down(min);
         let mut hi = round_down(max);
         while hi < max || hi <= lo {
@@ -187,7 +187,7 @@ impl Scale {
     }
 
     /// Logarithmic where the values span more than a factor of 20, otherwise from zero.
-    pub(super) fn fitting(values: &[f64], max: f64, unit: Unit, from: f64, to: f64) -> Scale {
+    pub(super) fn fitting(values: &[f64], max: f64, unit: AxisUnit, from: f64, to: f64) -> Scale {
         let positive = values.iter().copied().filter(|&v| v > 0.0);
         let least = positive.clone().fold(f64::INFINITY, f64::min);
         let most = positive.fold(0.0, f64::max);
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn an_axis_of_values_below_zero_has_a_few_ticks() {
         for values in [[-3.0, 0.0], [-3.0, 7.0], [-1e9, -1.0], [0.0, 0.0]] {
-            let scale = Scale::spanning(&values, Unit::Rate, 100.0, 0.0);
+            let scale = Scale::spanning(&values, AxisUnit::Rate, 100.0, 0.0);
             let ticks = scale.ticks();
             assert!((2..=12).contains(&ticks.len()), "{values:?}: {}", ticks.len());
             assert!(ticks.iter().any(|(_, label)| label == "0"), "zero is on the axis");
@@ -427,11 +427,11 @@ mod tests {
 
     #[test]
     fn a_wide_span_makes_the_axis_logarithmic_and_a_narrow_one_does_not() {
-        let s = Scale::fitting(&[0.9e6, 41e6], 41e6, Unit::Time, 0.0, 100.0);
+        let s = Scale::fitting(&[0.9e6, 41e6], 41e6, AxisUnit::Time, 0.0, 100.0);
         assert!(s.log);
         let labels: Vec<String> = s.ticks().into_iter().map(|(_, l)| l).collect();
         assert_eq!(labels, ["1 ms", "10 ms"]);
-        let s = Scale::fitting(&[3e6, 41e6], 41e6, Unit::Time, 0.0, 100.0);
+        let s = Scale::fitting(&[3e6, 41e6], 41e6, AxisUnit::Time, 0.0, 100.0);
         assert!(!s.log);
         let labels: Vec<String> = s.ticks().into_iter().map(|(_, l)| l).collect();
         assert_eq!(labels, ["0", "10 ms", "20 ms", "30 ms", "40 ms", "50 ms"]);
@@ -443,10 +443,10 @@ mod tests {
         for e in -3..13 {
             for m in [1.0, 1.99, 2.0, 4.9, 5.0, 9.99] {
                 let v = m * 10f64.powi(e);
-                let s = Scale::log(v, v, Unit::Time, 10.0, 90.0);
+                let s = Scale::log(v, v, AxisUnit::Time, 10.0, 90.0);
                 assert!((10.0..=90.0).contains(&s.at(v)) && !s.ticks().is_empty(), "{v}");
                 assert!(s.ticks().len() <= 6);
-                let s = Scale::linear(v, Unit::Rate, 10.0, 90.0);
+                let s = Scale::linear(v, AxisUnit::Rate, 10.0, 90.0);
                 assert!((2..=6).contains(&s.ticks().len()), "{v} {:?}", s.ticks());
             }
         }

@@ -1,6 +1,6 @@
 //! How the latency targets stood at the end of the runs: one line per configuration and group that has one.
 
-use super::figures::Figures;
+use super::figures::CellFigures;
 use super::section::open_table;
 use super::svg::{esc, letter};
 use crate::result::Run;
@@ -10,7 +10,7 @@ use hoistway_run::TargetRecord;
 use std::fmt::Write;
 
 /// A line: place of the configuration in the manifest, and its cells.
-pub(super) struct Line {
+pub(super) struct TargetLine {
     pub(super) key: usize,
     pub(super) cells: [String; 5],
 }
@@ -19,7 +19,7 @@ pub(super) const HEADS: [&str; 6] =
     ["configuration", "group", "target", "p99", "share of the drive", "answer at the end"];
 
 /// The lines of the cells of a drive and workload; none where no scheduler takes targets.
-pub(super) fn lines(all: &[Figures<'_>]) -> Vec<Line> {
+pub(super) fn lines(all: &[CellFigures<'_>]) -> Vec<TargetLine> {
     let mut lines = Vec::new();
     for f in all {
         let reps: Vec<&[TargetRecord]> = f.cell.reps.iter().map(|r| &r.targets[..]).collect();
@@ -32,7 +32,7 @@ pub(super) fn lines(all: &[Figures<'_>]) -> Vec<Line> {
         for group in groups {
             let of_group: Vec<&TargetRecord> =
                 reps.iter().copied().flatten().filter(|t| t.group == group).collect();
-            lines.push(Line { key: f.key, cells: cells(group, &of_group) });
+            lines.push(TargetLine { key: f.key, cells: cells(group, &of_group) });
         }
     }
     lines
@@ -68,7 +68,7 @@ fn answers(of: &[&TargetRecord]) -> String {
 }
 
 /// The table of a page.
-pub(super) fn table(run: &Run, title: &str, all: &[Figures<'_>]) -> String {
+pub(super) fn table(run: &Run, title: &str, all: &[CellFigures<'_>]) -> String {
     let lines = lines(all);
     if lines.is_empty() {
         return String::new();
@@ -79,7 +79,7 @@ pub(super) fn table(run: &Run, title: &str, all: &[Figures<'_>]) -> String {
         let _ = write!(out, "<th scope=\"col\" class=\"l\">{head}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for Line { key, cells } in lines {
+    for TargetLine { key, cells } in lines {
         let config = esc(&run.manifest.configs[key].id);
         let _ = write!(out, "<tr><th scope=\"row\">{} {config}</th>", letter(key));
         for cell in &cells {

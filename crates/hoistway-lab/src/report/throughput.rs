@@ -2,24 +2,24 @@
 //! processes share it.
 
 use super::chart::{Bar, Line, Panel, Spots, Stack, bars, panels, spots, stacks};
-use super::figures::{Beside, Figures};
+use super::figures::{Beside, CellFigures};
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
-use super::svg::{Unit, esc, number};
+use super::svg::{AxisUnit, esc, number};
 use crate::result::{DriveInfo, Run, WorkloadInfo};
 use crate::stats::Bound;
 
 /// One sentence from the data. Marked up for the page, plain otherwise.
-pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
-    let name = |f: &Figures<'_>| {
+pub(super) fn headline(run: &Run, all: &[CellFigures<'_>], html: bool) -> String {
+    let name = |f: &CellFigures<'_>| {
         let id = &run.manifest.configs[f.key].id;
         if html { esc(id) } else { id.clone() }
     };
     let bold = |text: String| if html { format!("<b>{text}</b>") } else { format!("**{text}**") };
-    let rate = |f: &Figures<'_>| bold(Unit::Rate.value(mean(f)));
+    let rate = |f: &CellFigures<'_>| bold(AxisUnit::Rate.value(mean(f)));
     let Some(first) = all.first() else { return "Nothing was run.".into() };
     let start = format!("The device moves {} under {}", rate(first), name(first));
     let (most, least) = extremes(all);
-    let of = |f: &Figures<'_>| format!("{} under {}", rate(f), name(f));
+    let of = |f: &CellFigures<'_>| format!("{} under {}", rate(f), name(f));
     match (most, least) {
         _ if all.len() == 1 => format!("{start}."),
         (None, None) => {
@@ -33,10 +33,10 @@ pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
 
 /// The configurations that move the most and the least, if more and less than the first beyond the spread.
 pub(super) fn extremes<'a, 'b>(
-    all: &'b [Figures<'a>],
-) -> (Option<&'b Figures<'a>>, Option<&'b Figures<'a>>) {
+    all: &'b [CellFigures<'a>],
+) -> (Option<&'b CellFigures<'a>>, Option<&'b CellFigures<'a>>) {
     let Some(first) = all.first() else { return (None, None) };
-    let differ = |f: &&Figures<'_>| f.more.as_ref().is_some_and(Beside::differs);
+    let differ = |f: &&CellFigures<'_>| f.more.as_ref().is_some_and(Beside::differs);
     let others = || all[1..].iter().filter(differ);
     let most = others().max_by(|a, b| mean(a).total_cmp(&mean(b)));
     let least = others().min_by(|a, b| mean(a).total_cmp(&mean(b)));
@@ -44,7 +44,7 @@ pub(super) fn extremes<'a, 'b>(
 }
 
 /// MB/s of the device.
-pub(super) fn mean(f: &Figures<'_>) -> f64 {
+pub(super) fn mean(f: &CellFigures<'_>) -> f64 {
     f.moved.map_or(0.0, |s| s.mean)
 }
 
@@ -53,13 +53,13 @@ pub(super) fn charts(
     id: &str,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> Vec<Chart> {
-    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
+    let name = |f: &CellFigures<'_>| run.manifest.configs[f.key].id.clone();
     let of = format!("{}, {}", drive.name, workload.id);
     let mut out = Vec::new();
 
-    let bar = |f: &Figures<'_>| Bar {
+    let bar = |f: &CellFigures<'_>| Bar {
         key: f.key,
         label: name(f),
         value: f.moved,
@@ -76,10 +76,10 @@ pub(super) fn charts(
         (_, true) => "mean and 99 % interval over repetitions; dashed stroke: published value",
     };
     let title = format!("Throughput of the device: {of}");
-    let svg = bars(&format!("{id}a"), &title, "MB/s", Unit::Rate, &rows);
+    let svg = bars(&format!("{id}a"), &title, "MB/s", AxisUnit::Rate, &rows);
     out.push(Chart::new("throughput", "Throughput of the device", note, svg));
 
-    let spot = |f: &Figures<'_>| Spots {
+    let spot = |f: &CellFigures<'_>| Spots {
         key: f.key,
         label: name(f),
         values: f.each().into_iter().map(|(who, v)| (who.to_string(), v)).collect(),
@@ -92,7 +92,7 @@ pub(super) fn charts(
 
     if all.iter().any(|f| f.written.is_some_and(|w| w.mean > 0.0)) {
         let rate = |s: Option<crate::result::Spread>| s.map_or(0.0, |s| s.mean);
-        let row = |f: &Figures<'_>| Stack {
+        let row = |f: &CellFigures<'_>| Stack {
             key: f.key,
             label: name(f),
             target: rate(f.read),
@@ -106,7 +106,7 @@ pub(super) fn charts(
         out.push(Chart::new("reads-and-writes", "Reads and writes", note, svg));
     }
 
-    let line = |f: &Figures<'_>| Line { key: f.key, tip: name(f), points: f.device_series() };
+    let line = |f: &CellFigures<'_>| Line { key: f.key, tip: name(f), points: f.device_series() };
     let lines: Vec<Line> = all.iter().map(line).filter(|l| l.points.len() > 1).collect();
     if !lines.is_empty() {
         let title = format!("Throughput over time: {of}");
@@ -127,7 +127,7 @@ pub(super) fn table(
     run: &Run,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> String {
     let title = format!("{}, {}: every figure", drive.name, workload.id);
     let over = "<th></th><th scope=\"colgroup\" colspan=\"4\">device, MB/s</th>\
@@ -147,7 +147,7 @@ const HEADS: [&str; 9] = [
     "Jain's index",
 ];
 
-fn cells(f: &Figures<'_>) -> [String; 8] {
+fn cells(f: &CellFigures<'_>) -> [String; 8] {
     let each: Vec<f64> = f.each().iter().map(|e| e.1).collect();
     let show = |v: Option<f64>| v.map_or_else(dash_cell, number);
     let total: f64 = each.iter().sum();

@@ -1,19 +1,19 @@
 //! What decides: throughput kept against what the experiment judges by. The Pareto frontier of the
 //! configurations, a verdict in words, and the plot and the matrix that show it.
 
-use super::chart::{Axes, Matrix, MatrixCell, Point, matrix, tradeoff};
-use super::figures::{Figures, bounded};
+use super::chart::{Axes, Matrix, MatrixCell, TradeoffPoint, matrix, tradeoff};
+use super::figures::{CellFigures, bounded};
 use super::section::{self, Chart};
-use super::svg::{Unit, duration, esc, letter, number};
+use super::svg::{AxisUnit, duration, esc, letter, number};
 use super::{startup, throughput};
 use crate::result::{DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo, counts};
 use crate::stats::{Bound, Finding, Ratio, SAME_WITHIN};
 use hoistway_sim::load::Better;
 
 /// A configuration as the verdict sees it.
-pub(super) struct Outcome<'a> {
+pub(super) struct JudgedConfig<'a> {
     /// Its figures.
-    pub(super) of: &'a Figures<'a>,
+    pub(super) of: &'a CellFigures<'a>,
     /// Its name.
     pub(super) name: &'a str,
     /// Throughput of the device over that under the reference.
@@ -29,29 +29,29 @@ pub(super) struct Outcome<'a> {
 }
 
 /// All configurations of one drive and workload of which there is something to judge.
-pub(super) struct Field<'a> {
+pub(super) struct JudgedGroup<'a> {
     pub(super) judge: Judge,
     /// Less of what is judged is better.
     pub(super) less: bool,
     /// Name of the configuration that the others are compared with.
     pub(super) reference: &'a str,
-    pub(super) all: Vec<Outcome<'a>>,
+    pub(super) all: Vec<JudgedConfig<'a>>,
 }
 
-impl<'a> Field<'a> {
+impl<'a> JudgedGroup<'a> {
     /// `None` where the reference moved nothing or took no part: then nothing can be kept of it.
-    pub(super) fn of(run: &'a Run, all: &'a [Figures<'a>]) -> Option<Field<'a>> {
+    pub(super) fn of(run: &'a Run, all: &'a [CellFigures<'a>]) -> Option<JudgedGroup<'a>> {
         let judge = all.first()?.judge;
         let first = all.iter().find(|f| f.reference)?;
         first.moved.filter(|s| s.mean > 0.0)?;
-        let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.as_str();
-        let outcome = |f: &'a Figures<'a>| {
+        let name = |f: &CellFigures<'_>| run.manifest.configs[f.key].id.as_str();
+        let outcome = |f: &'a CellFigures<'a>| {
             let (value, beyond, shown) = judged(judge, f)?;
             let kept = match f.reference {
                 true => 1.0,
                 false => f.more?.comparison.ratio?.mean,
             };
-            Some(Outcome { of: f, name: name(f), kept, value, beyond, shown, frontier: false })
+            Some(JudgedConfig { of: f, name: name(f), kept, value, beyond, shown, frontier: false })
         };
         let less = match judge {
             Judge::Latency | Judge::Startup => true,
@@ -61,7 +61,7 @@ impl<'a> Field<'a> {
                 counted.is_some_and(|c| c.doc.better == Better::Lower)
             }
         };
-        let mut field = Field {
+        let mut field = JudgedGroup {
             judge,
             less,
             reference: name(first),
@@ -75,7 +75,7 @@ impl<'a> Field<'a> {
 
     /// `a` is better than the `b`th in one and no worse in the other, both beyond 3 %. Of what is only known to wait
     /// longer than some time, nothing is known to be no worse than another.
-    fn beats(&self, a: &Outcome<'_>, b: usize) -> bool {
+    fn beats(&self, a: &JudgedConfig<'_>, b: usize) -> bool {
         let b = &self.all[b];
         let (qa, qb) = (self.quality(a), self.quality(b));
         let no_worse = |a: f64, b: f64| a * (1.0 + SAME_WITHIN) >= b;
@@ -87,7 +87,7 @@ impl<'a> Field<'a> {
     }
 
     /// More is better; at most this of what is a bound.
-    fn quality(&self, o: &Outcome<'_>) -> f64 {
+    fn quality(&self, o: &JudgedConfig<'_>) -> f64 {
         match self.judge {
             Judge::Latency | Judge::Startup => 1.0 / o.value.max(1.0),
             Judge::Share | Judge::Throughput => o.value,
@@ -99,25 +99,25 @@ impl<'a> Field<'a> {
 
     /// Of what the others moved under the reference; where a target's latency is judged. The target's own
     /// bytes are part of the total: a reader that is served at last can hide what the others lost.
-    fn others_kept(&self, o: &Outcome<'_>) -> Option<f64> {
+    fn others_kept(&self, o: &JudgedConfig<'_>) -> Option<f64> {
         let kept = o.of.others_more?.comparison.ratio?.mean;
         (self.judge == Judge::Latency).then_some(kept)
     }
 
-    fn reference(&self) -> Option<&Outcome<'a>> {
+    fn reference(&self) -> Option<&JudgedConfig<'a>> {
         self.all.iter().find(|o| o.of.reference)
     }
 
     /// Known to be better than the reference: beyond the spread of the repetitions and 3 %. Where the reference has no
     /// value everything that has one is.
-    fn gains(&self, o: &Outcome<'_>) -> bool {
+    fn gains(&self, o: &JudgedConfig<'_>) -> bool {
         let known = self.reference().is_none() && !o.beyond;
         !o.of.reference && (known || o.of.judged.is_some_and(|j| j.is_better()))
     }
 
     /// The configuration that is best in what is judged, if it gains anything. Under `throughput` that is
     /// the one that moves most.
-    pub(super) fn best(&self) -> Option<&Outcome<'a>> {
+    pub(super) fn best(&self) -> Option<&JudgedConfig<'a>> {
         if self.judge == Judge::Throughput {
             let gaining = self.all.iter().filter(|o| o.of.more.is_some_and(|m| m.is_better()));
             return gaining.max_by(|a, b| a.kept.total_cmp(&b.kept));
@@ -127,7 +127,7 @@ impl<'a> Field<'a> {
     }
 
     /// The best of those that keep [`MOST`] of the throughput, where the best of all does not.
-    pub(super) fn compromise(&self) -> Option<&Outcome<'a>> {
+    pub(super) fn compromise(&self) -> Option<&JudgedConfig<'a>> {
         if self.judge == Judge::Throughput || self.best()?.kept >= MOST {
             return None;
         }
@@ -137,12 +137,13 @@ impl<'a> Field<'a> {
 
     /// Names of those that lose control.
     fn lost(&self) -> Vec<&'a str> {
-        let lost = |o: &&Outcome<'_>| o.of.flags.iter().any(|f| f.starts_with(LOSS_OF_CONTROL));
+        let lost =
+            |o: &&JudgedConfig<'_>| o.of.flags.iter().any(|f| f.starts_with(LOSS_OF_CONTROL));
         self.all.iter().filter(lost).map(|o| o.name).collect()
     }
 
     /// How many times better than the reference; of the throughput, where that is judged.
-    fn times(&self, o: &Outcome<'_>) -> Option<Ratio> {
+    fn times(&self, o: &JudgedConfig<'_>) -> Option<Ratio> {
         let gain = if self.judge == Judge::Throughput { o.of.more } else { o.of.judged }?.gain()?;
         gain.mean.is_finite().then_some(gain)
     }
@@ -155,7 +156,7 @@ const ALL: f64 = 0.005;
 const MOST: f64 = 0.8;
 
 /// Value, whether it is a lower bound, and its text.
-fn judged(judge: Judge, f: &Figures<'_>) -> Option<(f64, bool, String)> {
+fn judged(judge: Judge, f: &CellFigures<'_>) -> Option<(f64, bool, String)> {
     match judge {
         Judge::Latency => {
             f.wait().map(|wait| (wait.value, wait.bound != Bound::Exact, bounded(wait, duration)))
@@ -199,7 +200,7 @@ pub(super) fn words(
     run: &Run,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
     html: bool,
 ) -> String {
     let text = |t: &str| if html { esc(t) } else { t.to_string() };
@@ -210,7 +211,7 @@ pub(super) fn words(
     };
     let judge = all.first().map_or(Judge::Latency, |f| f.judge);
     let place = text(&place(judge, drive, workload));
-    let Some(field) = Field::of(run, all) else {
+    let Some(field) = JudgedGroup::of(run, all) else {
         return format!(
             "{place}: nothing to compare with, the reference is missing or moved nothing."
         );
@@ -229,7 +230,7 @@ pub(super) fn words(
     };
     let (value, reference) = (bold(first.shown.clone()), text(first.name));
     if all.len() == 1 {
-        let rate = text(&Unit::Rate.value(first.of.moved.map_or(0.0, |s| s.mean)));
+        let rate = text(&AxisUnit::Rate.value(first.of.moved.map_or(0.0, |s| s.mean)));
         return match judge {
             Judge::Share => format!(
                 "{place}, {reference} leaves nobody below {value} of its part, at {rate} in all; nothing to compare with."
@@ -255,8 +256,9 @@ pub(super) fn words(
             Judge::Count => format!("{reference} gives {value}"),
             _ => format!("the target waits {value} under {reference}"),
         };
-        let open =
-            |o: &Outcome<'_>| o.of.judged.is_some_and(|j| j.comparison.finding == Finding::Unknown);
+        let open = |o: &JudgedConfig<'_>| {
+            o.of.judged.is_some_and(|j| j.comparison.finding == Finding::Unknown)
+        };
         let none = match field.all.iter().any(open) {
             true => {
                 "no configuration is known to do better: of what was cut off only a bound is known"
@@ -265,13 +267,13 @@ pub(super) fn words(
         };
         return format!("{place}, {what}; {none}.{lost}");
     };
-    let gives = |o: &Outcome<'_>| match judge {
+    let gives = |o: &JudgedConfig<'_>| match judge {
         Judge::Share => format!("leaves nobody below {} of its part", bold(o.shown.clone())),
         Judge::Latency => format!("serves the target in {}", bold(o.shown.clone())),
         Judge::Startup => format!("lets a start take {}", bold(o.shown.clone())),
         _ => format!("gives {}", bold(o.shown.clone())),
     };
-    let others = |o: &Outcome<'_>| match field.others_kept(o) {
+    let others = |o: &JudgedConfig<'_>| match field.others_kept(o) {
         Some(part) if percent(part) != percent(o.kept) => {
             format!(" (the other processes {})", text(&percent(part)))
         }
@@ -301,16 +303,16 @@ pub(super) fn chart(
     id: &str,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
-    all: &[Figures<'_>],
+    all: &[CellFigures<'_>],
 ) -> Option<Chart> {
-    let field = Field::of(run, all)?;
+    let field = JudgedGroup::of(run, all)?;
     let names = short_names(&field.all.iter().map(|o| o.name).collect::<Vec<_>>());
     let reference = field.all.iter().zip(&names).find(|(o, _)| o.of.reference).map(|(_, n)| n);
     let kept = reference.map_or_else(
         || "throughput kept".to_string(),
         |name| format!("throughput kept, of {name}’s"),
     );
-    let point = |(o, label): (&Outcome<'_>, String)| Point {
+    let point = |(o, label): (&JudgedConfig<'_>, String)| TradeoffPoint {
         key: o.of.key,
         tip: format!(
             "{} {}: {}, {} of the throughput{}",
@@ -326,18 +328,18 @@ pub(super) fn chart(
         beyond: o.beyond,
         frontier: o.frontier,
     };
-    let points: Vec<Point> = field.all.iter().zip(names).map(point).collect();
+    let points: Vec<TradeoffPoint> = field.all.iter().zip(names).map(point).collect();
     if points.is_empty() {
         return None;
     }
     let counted = all.iter().find_map(|f| f.counted);
     let counted = counted.map_or_else(String::new, |c| counts::words(c.doc));
     let (value, unit) = match field.judge {
-        Judge::Latency => ("mean latency of the target", Unit::Time),
-        Judge::Startup => ("start-up time", Unit::Time),
-        Judge::Count => (counted.as_str(), Unit::Number),
-        Judge::Share => ("what the worst served has of its part", Unit::Share),
-        Judge::Throughput => ("Jain’s index of the processes", Unit::Share),
+        Judge::Latency => ("mean latency of the target", AxisUnit::Time),
+        Judge::Startup => ("start-up time", AxisUnit::Time),
+        Judge::Count => (counted.as_str(), AxisUnit::Number),
+        Judge::Share => ("what the worst served has of its part", AxisUnit::Share),
+        Judge::Throughput => ("Jain’s index of the processes", AxisUnit::Share),
     };
     let axes = Axes { kept: &kept, value, unit, less: field.less };
     let title = format!("Trade-off: {}, {}", drive.name, workload.id);
@@ -356,7 +358,7 @@ pub(super) fn section(run: &Run) -> (String, Vec<(String, Chart)>) {
         run.manifest.workloads.iter().enumerate().map(move |(w, workload)| (n, drive, w, workload))
     });
     for (n, drive, w, workload) in each {
-        let all = Figures::of(run, &drive.id, &workload.id);
+        let all = CellFigures::of(run, &drive.id, &workload.id);
         if all.is_empty() {
             continue;
         }
@@ -391,8 +393,8 @@ fn glance(run: &Run) -> Chart {
     let m = &run.manifest;
     let short = |d: &DriveInfo| d.name.split(" (").next().unwrap_or(&d.name).to_string();
     let cell = |n: usize, w: usize| {
-        let all = Figures::of(run, &m.drives[n].id, &m.workloads[w].id);
-        let field = Field::of(run, &all)?;
+        let all = CellFigures::of(run, &m.drives[n].id, &m.workloads[w].id);
+        let field = JudgedGroup::of(run, &all)?;
         Some(matrix_cell(&field, &m.drives[n], &m.workloads[w], format!("d{n}w{w}")))
     };
     let workloads = || m.workloads.iter().enumerate();
@@ -417,14 +419,14 @@ fn glance(run: &Run) -> Chart {
 }
 
 fn matrix_cell(
-    field: &Field<'_>,
+    field: &JudgedGroup<'_>,
     drive: &DriveInfo,
     workload: &WorkloadInfo,
     link: String,
 ) -> MatrixCell {
     let place = place(field.judge, drive, workload);
     let Some(best) = field.best() else {
-        let moved = |f: &Outcome<'_>| Unit::Rate.value(f.of.moved.map_or(0.0, |s| s.mean));
+        let moved = |f: &JudgedConfig<'_>| AxisUnit::Rate.value(f.of.moved.map_or(0.0, |s| s.mean));
         let shown = field.reference().map_or("–".into(), |f| match field.judge {
             Judge::Throughput => moved(f),
             _ => f.shown.clone(),
@@ -444,11 +446,11 @@ fn matrix_cell(
         None => 4,
         Some(t) => [1.5, 3.0, 10.0].iter().filter(|&&limit| t.mean >= limit).count() + 1,
     };
-    let gained = |o: &Outcome<'_>| match field.times(o) {
+    let gained = |o: &JudgedConfig<'_>| match field.times(o) {
         Some(t) => section::times_text(&t),
         None => o.shown.clone(),
     };
-    let keeps = |o: &Outcome<'_>| match (o.kept - 1.0).abs() < ALL {
+    let keeps = |o: &JudgedConfig<'_>| match (o.kept - 1.0).abs() < ALL {
         true => format!("{}, keeps all", gained(o)),
         false => format!("{}, keeps {}", gained(o), percent(o.kept)),
     };

@@ -1,6 +1,6 @@
 //! How well ours agree with the published figures: by value, and by the order of configurations.
 
-use super::rows::Row;
+use super::rows::PublishedRow;
 
 /// Published values that differ by less have no order.
 const APART: f64 = 1.1;
@@ -52,8 +52,9 @@ pub const FACTORS: [f64; 3] = [1.25, 1.5, 2.0];
 
 impl Agreement {
     /// Of the rows of one experiment.
-    pub fn of(rows: &[&Row]) -> Agreement {
-        let compared: Vec<&Row> = rows.iter().filter(|r| r.ours.is_some()).copied().collect();
+    pub fn of(rows: &[&PublishedRow]) -> Agreement {
+        let compared: Vec<&PublishedRow> =
+            rows.iter().filter(|r| r.ours.is_some()).copied().collect();
         let within =
             FACTORS.map(|f| compared.iter().filter(|r| r.factor().is_some_and(|x| x <= f)).count());
         let mut uncontrolled = Count::default();
@@ -87,7 +88,7 @@ impl Agreement {
 }
 
 /// Which of our configurations it is, as far as a document names one in several ways.
-fn config(row: &Row) -> &str {
+fn config(row: &PublishedRow) -> &str {
     match row.words[2].as_str() {
         "cfq low_latency on" => "cfq",
         "deadline-patched (with printks)" => "deadline-patched",
@@ -96,20 +97,20 @@ fn config(row: &Row) -> &str {
 }
 
 /// What is compared: drive, workload, metric; `None`: derived rows form no pairs.
-fn setting(row: &Row) -> Option<[&str; 3]> {
+fn setting(row: &PublishedRow) -> Option<[&str; 3]> {
     let [drive, workload, metric, unit] = [1, 3, 4, 5].map(|i| row.words[i].as_str());
     let workload = workload.trim_end_matches(" (low_latency-off paragraph)");
     let single = unit != "x" && (unit != "percent" || metric.contains("share_over"));
     single.then_some([drive, workload, metric])
 }
 
-fn apart(a: &Row, b: &Row) -> bool {
+fn apart(a: &PublishedRow, b: &PublishedRow) -> bool {
     let (p, q) = (a.published, b.published);
     p.is.max(q.is) > APART * p.is.min(q.is) && !(p.beyond && q.beyond)
 }
 
 /// Pairs of configurations whose published values lie apart, and those of them that ours order alike.
-fn pairs(rows: &[&Row]) -> Count {
+fn pairs(rows: &[&PublishedRow]) -> Count {
     let mut count = Count::default();
     for (i, a) in rows.iter().enumerate() {
         for b in &rows[i + 1..] {
@@ -130,23 +131,25 @@ fn more_is_better(metric: &str) -> bool {
 }
 
 /// Settings with a published leader, and those of them where it leads with us.
-fn leaders(rows: &[&Row]) -> Count {
+fn leaders(rows: &[&PublishedRow]) -> Count {
     let mut count = Count::default();
     let mut seen: Vec<[&str; 3]> = Vec::new();
     for row in rows {
         let Some(of) = setting(row).filter(|s| !seen.contains(s)) else { continue };
         seen.push(of);
-        let here: Vec<&Row> = rows.iter().filter(|r| setting(r) == Some(of)).copied().collect();
+        let here: Vec<&PublishedRow> =
+            rows.iter().filter(|r| setting(r) == Some(of)).copied().collect();
         let sign = if more_is_better(of[2]) { -1.0 } else { 1.0 };
         let mut order = here.clone();
         order.sort_by(|a, b| (sign * a.published.is).total_cmp(&(sign * b.published.is)));
         let Some((first, rest)) = order.split_first() else { continue };
-        let rivals: Vec<&&Row> = rest.iter().filter(|r| config(r) != config(first)).collect();
+        let rivals: Vec<&&PublishedRow> =
+            rest.iter().filter(|r| config(r) != config(first)).collect();
         // Without anybody behind it at a distance there is no leader.
         if rivals.is_empty() || !rivals.iter().all(|r| apart(first, r)) {
             continue;
         }
-        let ours = |r: &Row| r.ours.map(|v| sign * v.is);
+        let ours = |r: &PublishedRow| r.ours.map(|v| sign * v.is);
         let best = here.iter().filter_map(|r| ours(r)).fold(f64::INFINITY, f64::min);
         count.add(ours(first) == Some(best));
     }
@@ -158,9 +161,9 @@ mod tests {
     use super::super::value::Value;
     use super::*;
 
-    fn row(config: &str, metric: &str, published: &str, ours: &str) -> Row {
+    fn row(config: &str, metric: &str, published: &str, ours: &str) -> PublishedRow {
         let words = ["x", "d", config, "w", metric, "s", published, "doc"].map(str::to_string);
-        Row {
+        PublishedRow {
             words: words.to_vec(),
             published: Value::parse(published).unwrap(),
             ours: Value::parse(ours),
@@ -180,7 +183,7 @@ mod tests {
             row("noop", "throughput_total", "10", "11"),
             row("bfq", "throughput_total", "20", "22"),
         ];
-        let rows: Vec<&Row> = rows.iter().collect();
+        let rows: Vec<&PublishedRow> = rows.iter().collect();
         let found = Agreement::of(&rows);
         assert_eq!((found.published, found.compared), (6, 6));
         // noop and deadline lie too near; bfq is behind deadline with us.

@@ -6,7 +6,7 @@
 //! intervals. The other is the document's own, faults included (specs/experiments.md section 8): its
 //! durations, its few repetitions, its statistics.
 //!
-//! [`plan`] makes the runs, [`Plan::run`] carries them out in one pool of threads ([`pool`]) and keeps
+//! [`plan`] makes the runs, [`ReproducePlan::run`] carries them out in one pool of threads ([`pool`]) and keeps
 //! every finished run, so that the same command continues; [`rows`] puts published values beside ours,
 //! [`agreement`] counts how far they agree. What is written from all of this is in [`tables`] and
 //! [`crate::report`].
@@ -35,7 +35,7 @@ use crate::world::Sim;
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind};
 use hoistway_sim::drive::DriveFile;
-use pool::{Ears, Entry};
+use pool::{PoolCallbacks, PoolEntry};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -45,7 +45,7 @@ pub const QUICK_REPS: u32 = 3;
 
 /// What is to be reproduced.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ReproducePlan {
     /// How.
     pub procedure: Procedure,
     /// A quarter of all times, few repetitions.
@@ -53,12 +53,12 @@ pub struct Plan {
     /// The command.
     pub command: String,
     /// The experiments.
-    pub experiments: Vec<Planned>,
+    pub experiments: Vec<PlannedExperiment>,
 }
 
 /// One experiment of a plan.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedExperiment {
     /// Its runs.
     pub grid: Grid,
     /// The document it repeats.
@@ -67,7 +67,7 @@ pub struct Planned {
 
 /// Where results go, and what may be reused of those that are there.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct ReproducePlace<'a> {
     /// The folder.
     pub out: &'a Path,
     /// Names the build: what another one has finished is not reused.
@@ -76,7 +76,7 @@ pub struct Place<'a> {
     pub fresh: bool,
 }
 
-impl Place<'_> {
+impl ReproducePlace<'_> {
     /// Whether the folder may be written into: it is new, empty or ours.
     fn check(&self) -> Result<(), DirectoryError> {
         match hoistway_files::Place::of(self.out) {
@@ -127,7 +127,7 @@ pub fn plan(
     quick: bool,
     reps: Option<u32>,
     command: &str,
-) -> Result<Plan, ExperimentError> {
+) -> Result<ReproducePlan, ExperimentError> {
     let mut experiments = Vec::new();
     for id in ids {
         let experiment = Experiment::load(id)?;
@@ -155,9 +155,9 @@ pub fn plan(
         if let Some(what) = grid.too_large() {
             return Err(ExperimentError(what));
         }
-        experiments.push(Planned { grid, source: document.source });
+        experiments.push(PlannedExperiment { grid, source: document.source });
     }
-    Ok(Plan { procedure, quick, command: command.into(), experiments })
+    Ok(ReproducePlan { procedure, quick, command: command.into(), experiments })
 }
 
 /// The command that repeats one experiment of a plan.
@@ -175,7 +175,7 @@ fn one_command(id: &str, procedure: Procedure, quick: bool, reps: Option<u32>) -
     text
 }
 
-impl Plan {
+impl ReproducePlan {
     /// Runs everything that is not there yet. An experiment that fails does not keep the others from
     /// ending. Each writes its run directory as soon as its last run is over. `told` hears of what is
     /// reused and what has failed.
@@ -185,10 +185,10 @@ impl Plan {
     /// Interrupted: how many runs are kept, and the number of all. Or the place cannot be written.
     pub fn run(
         &self,
-        place: &Place<'_>,
+        place: &ReproducePlace<'_>,
         threads: usize,
         stop: &AtomicBool,
-        ears: &Ears<'_>,
+        callbacks: &PoolCallbacks<'_>,
         told: &(dyn Fn(&str) + Sync),
     ) -> Result<Reproduction, RunError> {
         place.check()?;
@@ -216,8 +216,8 @@ impl Plan {
             told(&format!("{count} finished runs of an interrupted command are reused"));
         }
         let grid = |i: &usize| &self.experiments[*i].grid;
-        let entries: Vec<Entry<'_>> =
-            missing.iter().zip(&kept).map(|(i, kept)| Entry { grid: grid(i), kept }).collect();
+        let entries: Vec<PoolEntry<'_>> =
+            missing.iter().zip(&kept).map(|(i, kept)| PoolEntry { grid: grid(i), kept }).collect();
         let over = |n: usize, run: Result<Run, RunError>| {
             let planned = &self.experiments[missing[n]];
             let written = run.map_err(|e| e.to_string()).and_then(|run| {
@@ -229,8 +229,8 @@ impl Plan {
             }
             lock(missing[n]).outcome = Some(written);
         };
-        let ears = Ears { over: &over, ..*ears };
-        if !pool::run(&entries, &Sim, threads, stop, &ears) {
+        let callbacks = PoolCallbacks { over: &over, ..*callbacks };
+        if !pool::run(&entries, &Sim, threads, stop, &callbacks) {
             let kept = kept.iter().map(Kept::count).sum();
             let total = entries.iter().map(|e| e.grid.len()).sum();
             return Err(RunError::Interrupted { kept, total });
@@ -257,13 +257,13 @@ struct Slot {
 /// The key of a run directory: its grid in words.
 const KEY: Limit = Limit { what: "the key of a run", bytes: 16 << 20 };
 
-impl Planned {
-    fn dir(&self, place: &Place<'_>) -> PathBuf {
+impl PlannedExperiment {
+    fn dir(&self, place: &ReproducePlace<'_>) -> PathBuf {
         place.out.join(&self.grid.experiment.id)
     }
 
     /// What a run directory is of: grid, command, program.
-    fn key(&self, place: &Place<'_>) -> String {
+    fn key(&self, place: &ReproducePlace<'_>) -> String {
         self.grid.key(&Sim, place.program)
     }
 
@@ -273,7 +273,7 @@ impl Planned {
     }
 
     /// Reads the results that are there, or opens the place for finished runs.
-    fn slot(&self, place: &Place<'_>, procedure: Procedure) -> Result<Slot, RunError> {
+    fn slot(&self, place: &ReproducePlace<'_>, procedure: Procedure) -> Result<Slot, RunError> {
         let (dir, key) = (self.dir(place), self.key(place));
         Run::may_write(&dir)?;
         let same = input::text(&place.out.join(self.key_name()), KEY).is_ok_and(|k| k == key);
@@ -288,7 +288,12 @@ impl Planned {
     }
 
     /// Writes the run directory and forgets the single runs.
-    fn write(&self, place: &Place<'_>, kept: &Kept, run: &Run) -> Result<(), DirectoryError> {
+    fn write(
+        &self,
+        place: &ReproducePlace<'_>,
+        kept: &Kept,
+        run: &Run,
+    ) -> Result<(), DirectoryError> {
         place.folder()?;
         run.write(&self.dir(place), &report::html::render(run))?;
         let dir = place.folder()?;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An experiment that is to run.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct PoolEntry<'a> {
     /// Its runs.
     pub grid: &'a Grid,
     /// Where finished ones are.
@@ -24,7 +24,7 @@ pub struct Entry<'a> {
 
 /// How far the whole is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct PoolProgress {
     /// Runs that are over.
     pub done: usize,
     /// All runs.
@@ -34,18 +34,18 @@ pub struct Progress {
 }
 
 /// What hears of the pool.
-pub struct Ears<'a> {
+pub struct PoolCallbacks<'a> {
     /// Seconds since some moment.
     pub clock: &'a (dyn Fn() -> f64 + Sync),
     /// After every run.
-    pub progress: &'a (dyn Fn(Progress) + Sync),
+    pub progress: &'a (dyn Fn(PoolProgress) + Sync),
     /// After every experiment: its place in the list, and what came of it.
     pub over: &'a (dyn Fn(usize, Result<Run, RunError>) + Sync),
 }
 
-impl std::fmt::Debug for Ears<'_> {
+impl std::fmt::Debug for PoolCallbacks<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ears").finish_non_exhaustive()
+        f.debug_struct("PoolCallbacks").finish_non_exhaustive()
     }
 }
 
@@ -87,23 +87,27 @@ struct Spent {
 
 /// Runs everything; `false` if it was stopped.
 pub fn run(
-    entries: &[Entry<'_>],
+    entries: &[PoolEntry<'_>],
     world: &dyn World,
     threads: usize,
     stop: &AtomicBool,
-    ears: &Ears<'_>,
+    callbacks: &PoolCallbacks<'_>,
 ) -> bool {
     let total = entries.iter().map(|e| e.grid.len()).sum();
-    let state = Mutex::new(Shared::new(entries, ears));
+    let state = Mutex::new(Shared::new(entries, callbacks));
     let lock = || state.lock().expect("no thread panics while it holds the lock");
     let tell = |state: &Shared, threads: usize| {
-        (ears.progress)(Progress { done: state.done, total, left: state.left(entries, threads) });
+        (callbacks.progress)(PoolProgress {
+            done: state.done,
+            total,
+            left: state.left(entries, threads),
+        });
     };
     tell(&lock(), threads);
     let put_together = |entry: usize| {
         let e = &entries[entry];
         let run = guarded(|| e.grid.experiment.id.clone(), || e.grid.together(world, e.kept));
-        (ears.over)(entry, run.unwrap_or_else(Err));
+        (callbacks.over)(entry, run.unwrap_or_else(Err));
     };
     let work = || {
         while !stop.load(Ordering::Relaxed) {
@@ -114,9 +118,9 @@ pub fn run(
             }
             let Some(task) = lock().next() else { return };
             let e = &entries[task.entry];
-            let begun = (ears.clock)();
+            let begun = (callbacks.clock)();
             let record = e.grid.encoded(world, task.index, stop);
-            let took = (ears.clock)() - begun;
+            let took = (callbacks.clock)() - begun;
             let saved = record.and_then(|record| Ok(e.kept.save(task.index, &record)?));
             if matches!(saved, Err(RunError::Interrupted { .. })) {
                 return;
@@ -126,7 +130,7 @@ pub fn run(
             tell(&state, threads);
             drop(state);
             match saved {
-                Err(error) if first_error => (ears.over)(task.entry, Err(error)),
+                Err(error) if first_error => (callbacks.over)(task.entry, Err(error)),
                 Ok(()) if last => put_together(task.entry),
                 _ => {}
             }
@@ -141,7 +145,7 @@ pub fn run(
 }
 
 impl Shared {
-    fn new(entries: &[Entry<'_>], ears: &Ears<'_>) -> Shared {
+    fn new(entries: &[PoolEntry<'_>], callbacks: &PoolCallbacks<'_>) -> Shared {
         let mut state = Shared {
             waiting: Vec::new(),
             complete: Vec::new(),
@@ -156,7 +160,7 @@ impl Shared {
                 Err(error) => {
                     state.failed[entry] = true;
                     state.done += e.grid.len();
-                    (ears.over)(entry, Err(error));
+                    (callbacks.over)(entry, Err(error));
                     continue;
                 }
             };
@@ -199,7 +203,7 @@ impl Shared {
         task: Assignment,
         took: f64,
         failed: bool,
-        entries: &[Entry<'_>],
+        entries: &[PoolEntry<'_>],
     ) -> (bool, bool) {
         self.done += 1;
         self.open[task.entry] -= 1;
@@ -215,7 +219,7 @@ impl Shared {
 
     /// Seconds that the waiting runs will take: as their cell's, or as the guess says by the experiment's
     /// runs, or by all.
-    fn left(&self, entries: &[Entry<'_>], threads: usize) -> Option<f64> {
+    fn left(&self, entries: &[PoolEntry<'_>], threads: usize) -> Option<f64> {
         let (seconds, guessed) =
             self.costs.iter().fold((0.0, 0.0), |(s, g), cost| (s + cost.seconds, g + cost.guessed));
         if guessed == 0.0 {

@@ -85,7 +85,7 @@ pub fn is_uncontrolled(row: &[String]) -> bool {
 
 /// A published figure, and ours.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PublishedRow {
     /// In the document's words: experiment, drive, configuration, workload, metric, unit, value, document.
     pub words: Vec<String>,
     /// The published value.
@@ -100,7 +100,7 @@ pub struct Row {
     pub cell: Option<[&'static str; 4]>,
 }
 
-impl Row {
+impl PublishedRow {
     /// Ours over the published value, if both are known exactly.
     pub fn ratio(&self) -> Option<f64> {
         let ours = self.ours?;
@@ -145,16 +145,16 @@ impl Row {
 }
 
 /// Every published figure of these experiments, in the order of the table.
-pub fn rows(results: &[Results]) -> Vec<Row> {
+pub fn rows(results: &[Results]) -> Vec<PublishedRow> {
     published::documents().iter().filter_map(|words| row(words, results)).collect()
 }
 
 /// `None`: its experiment is not among them.
-fn row(words: &[String], results: &[Results]) -> Option<Row> {
+fn row(words: &[String], results: &[Results]) -> Option<PublishedRow> {
     let experiment = derived::experiment_of(&words[0]);
     let results = results.iter().find(|r| r.id == experiment)?;
     let published = Value::parse(&words[6]).expect("a published value is a number (tested)");
-    let mut row = Row {
+    let mut row = PublishedRow {
         words: words.to_vec(),
         published,
         ours: None,
@@ -185,7 +185,7 @@ pub fn plain(words: &[String]) -> Vec<String> {
     words
 }
 
-fn look_up(row: &mut Row, results: &Results) {
+fn look_up(row: &mut PublishedRow, results: &Results) {
     let words = plain(&row.words);
     let Some(joined) = published::join(&words) else {
         row.note = "has no counterpart among our names".into();
@@ -217,8 +217,8 @@ fn look_up(row: &mut Row, results: &Results) {
 mod tests {
     use super::*;
 
-    fn with(published: &str, ours: Option<&str>) -> Row {
-        Row {
+    fn with(published: &str, ours: Option<&str>) -> PublishedRow {
+        PublishedRow {
             words: vec![String::new(); 8],
             published: Value::parse(published).unwrap(),
             ours: ours.and_then(Value::parse),

@@ -2,9 +2,9 @@
 
 use super::agreement::{Agreement, FACTORS};
 use super::figures::{Figure, Results};
-use super::rows::{self, NoteKind, Row};
+use super::rows::{self, NoteKind, PublishedRow};
 use super::value::Value;
-use super::{Plan, Reproduction};
+use super::{ReproducePlan, Reproduction};
 use crate::experiment::Procedure;
 use crate::result::{Judge, csv, number_text};
 use hoistway_sim::load::find_count;
@@ -12,24 +12,24 @@ use std::fmt::Write as _;
 
 /// A reproduction with the published figures beside it.
 #[derive(Debug)]
-pub struct Comparison<'a> {
+pub struct PublishedComparison<'a> {
     /// What was asked for.
-    pub plan: &'a Plan,
+    pub plan: &'a ReproducePlan,
     /// What came of it.
     pub done: &'a Reproduction,
     /// Every published figure of its experiments.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PublishedRow>,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> PublishedComparison<'a> {
     /// Puts published figures beside ours.
-    pub fn of(plan: &'a Plan, done: &'a Reproduction) -> Comparison<'a> {
-        Comparison { plan, done, rows: rows::rows(&done.results) }
+    pub fn of(plan: &'a ReproducePlan, done: &'a Reproduction) -> PublishedComparison<'a> {
+        PublishedComparison { plan, done, rows: rows::rows(&done.results) }
     }
 
     /// The rows of an experiment.
-    pub fn rows_of(&self, id: &str) -> Vec<&Row> {
-        let of = |r: &&Row| super::derived::experiment_of(&r.words[0]) == id;
+    pub fn rows_of(&self, id: &str) -> Vec<&PublishedRow> {
+        let of = |r: &&PublishedRow| super::derived::experiment_of(&r.words[0]) == id;
         self.rows.iter().filter(of).collect()
     }
 
@@ -47,7 +47,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Published figures measured without control that are compared.
-    pub fn uncontrolled(&self) -> impl Iterator<Item = &Row> {
+    pub fn uncontrolled(&self) -> impl Iterator<Item = &PublishedRow> {
         self.rows.iter().filter(|r| r.uncontrolled && r.ours.is_some())
     }
 
@@ -99,7 +99,7 @@ pub fn agreement_cells(id: &str, a: &Agreement) -> [String; 9] {
 }
 
 /// Why ours lies beyond the tolerance, as far as somebody has found out.
-pub fn mechanism(row: &Row) -> &'static str {
+pub fn mechanism(row: &PublishedRow) -> &'static str {
     if row.within_tolerance() {
         return "";
     }
@@ -172,7 +172,7 @@ pub fn interval_text(f: &Figure) -> String {
 // ---- Markdown ----
 
 /// The whole as Markdown.
-pub fn markdown(c: &Comparison<'_>) -> String {
+pub fn markdown(c: &PublishedComparison<'_>) -> String {
     let mut out = format!(
         "# Reproduction, {} procedure{}\n\n```text\n{}\n```\n\nMade by hoistway {}. {}\n",
         c.plan.procedure.name(),
@@ -214,7 +214,7 @@ pub fn markdown(c: &Comparison<'_>) -> String {
     for results in &c.done.results {
         experiment(&mut out, results, &c.rows_of(&results.id), c.plan.procedure);
     }
-    let without: Vec<&Row> = c.rows.iter().filter(|r| r.ours.is_none()).collect();
+    let without: Vec<&PublishedRow> = c.rows.iter().filter(|r| r.ours.is_none()).collect();
     if !without.is_empty() {
         out.push_str("\n## Published figures without one of ours\n\n");
         head(&mut out, &["experiment", "configuration", "workload", "metric", "why"], 5);
@@ -243,7 +243,7 @@ pub const UNCONTROLLED: [&str; 9] = [
     "mechanism",
 ];
 
-fn experiment(out: &mut String, results: &Results, rows: &[&Row], procedure: Procedure) {
+fn experiment(out: &mut String, results: &Results, rows: &[&PublishedRow], procedure: Procedure) {
     let _ = write!(
         out,
         "\n<details><summary><code>{}</code>: {} ({}, {} repetitions)</summary>\n\n{}\n\n",
@@ -253,7 +253,7 @@ fn experiment(out: &mut String, results: &Results, rows: &[&Row], procedure: Pro
         results.reps,
         cell(&results.about)
     );
-    let compared: Vec<&&Row> = rows.iter().filter(|r| r.ours.is_some()).collect();
+    let compared: Vec<&&PublishedRow> = rows.iter().filter(|r| r.ours.is_some()).collect();
     if !compared.is_empty() {
         let heads =
             ["drive", "configuration", "workload", "metric", "published", "ours", "ratio", "note"];
@@ -334,7 +334,7 @@ pub const COLUMNS: [&str; 19] = [
 
 /// Every figure of ours, with the published one where there is one; then the published ones that are
 /// calculated from several of ours, or have none.
-pub fn all_csv(c: &Comparison<'_>) -> String {
+pub fn all_csv(c: &PublishedComparison<'_>) -> String {
     let mut out = String::new();
     csv::push_line(&mut out, COLUMNS);
     let opt = |x: Option<f64>| x.map_or_else(String::new, number_text);
@@ -343,7 +343,8 @@ pub fn all_csv(c: &Comparison<'_>) -> String {
         for f in &results.figures {
             let Some(value) = f.value else { continue };
             let cell = [&f.drive, &f.config, &f.workload, &f.metric].map(String::as_str);
-            let beside: Vec<&&Row> = rows.iter().filter(|r| r.cell == Some(cell)).collect();
+            let beside: Vec<&&PublishedRow> =
+                rows.iter().filter(|r| r.cell == Some(cell)).collect();
             let spread = f.spread();
             let value = format!("{}{}", value.bound.sign(), number_text(value.value));
             let own = [
@@ -382,13 +383,13 @@ pub fn all_csv(c: &Comparison<'_>) -> String {
     out
 }
 
-fn published<'a>(row: &'a Row, value: &'a str, ratio: &'a str) -> [&'a str; 6] {
+fn published<'a>(row: &'a PublishedRow, value: &'a str, ratio: &'a str) -> [&'a str; 6] {
     let control = if row.uncontrolled { "1" } else { "" };
     [value, ratio, control, &row.words[2], &row.words[3], &row.note]
 }
 
 /// The published value of a row that has one cell, in the unit of ours.
-fn in_our_unit(row: &Row) -> String {
+fn in_our_unit(row: &PublishedRow) -> String {
     let words = rows::plain(&row.words);
     match crate::result::published::join(&words) {
         Some(joined) => {
@@ -399,7 +400,7 @@ fn in_our_unit(row: &Row) -> String {
 }
 
 /// Published figures beside ours in the columns of `data/published-ours.csv`.
-pub fn rows_csv(c: &Comparison<'_>) -> String {
+pub fn rows_csv(c: &PublishedComparison<'_>) -> String {
     let mut out = String::new();
     let heads = ["published", "ours", "ratio", "note"];
     let place = ["experiment", "drive", "config", "workload", "metric", "unit"];
@@ -414,8 +415,8 @@ pub fn rows_csv(c: &Comparison<'_>) -> String {
 }
 
 /// The whole for programs.
-pub fn json(c: &Comparison<'_>, out: &str) -> serde_json::Value {
-    let row = |r: &Row| {
+pub fn json(c: &PublishedComparison<'_>, out: &str) -> serde_json::Value {
+    let row = |r: &PublishedRow| {
         let w = |i: usize| r.words[i].as_str();
         let cell = r.cell.map(|[drive, config, workload, metric]| {
             serde_json::json!({ "drive": drive, "config": config, "workload": workload, "metric": metric })

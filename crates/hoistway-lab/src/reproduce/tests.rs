@@ -71,18 +71,18 @@ fn a_plan_is_carried_out_and_what_is_there_is_not_run_again() {
     assert_eq!(plan.experiments[0].grid.reps, QUICK_REPS);
     let stop = AtomicBool::new(false);
     let carry_out = |program: &str, fresh| {
-        let place = Place { out: &folder.0, program, fresh };
+        let place = ReproducePlace { out: &folder.0, program, fresh };
         let told = Mutex::new(Vec::new());
         let most = Mutex::new(0);
-        let ears = Ears {
+        let callbacks = PoolCallbacks {
             clock: &|| 0.0,
-            progress: &|p: pool::Progress| *most.lock().unwrap() = p.total,
+            progress: &|p: pool::PoolProgress| *most.lock().unwrap() = p.total,
             over: &|_, _| {},
         };
         let note = |text: &str| told.lock().unwrap().push(text.to_string());
-        let done = plan.run(&place, 2, &stop, &ears, &note).unwrap();
+        let done = plan.run(&place, 2, &stop, &callbacks, &note).unwrap();
         assert!(done.failed.is_empty(), "{:?}", done.failed);
-        let page = tables::markdown(&tables::Comparison::of(&plan, &done));
+        let page = tables::markdown(&tables::PublishedComparison::of(&plan, &done));
         (page, told.into_inner().unwrap(), most.into_inner().unwrap())
     };
     let (page, told, runs) = carry_out("one", false);
@@ -135,18 +135,18 @@ fn an_experiment_that_breaks_off_does_not_keep_the_others_from_ending() {
     let plan = plan(&ids, Procedure::AsPublished, true, None, "").unwrap();
     let kept: Vec<Kept> =
         ids.iter().map(|id| Kept::open(&folder.0.join(id), "key", false).unwrap().0).collect();
-    let entries: Vec<Entry<'_>> = plan
+    let entries: Vec<PoolEntry<'_>> = plan
         .experiments
         .iter()
         .zip(&kept)
-        .map(|(planned, kept)| Entry { grid: &planned.grid, kept })
+        .map(|(planned, kept)| PoolEntry { grid: &planned.grid, kept })
         .collect();
     let ends = Mutex::new(Vec::new());
     let over = |n: usize, run: Result<Run, RunError>| {
         ends.lock().unwrap().push((n, run.map(|r| r.cells.len()).map_err(|e| e.to_string())));
     };
-    let ears = Ears { clock: &|| 0.0, progress: &|_| {}, over: &over };
-    assert!(pool::run(&entries, &Breaking, 2, &AtomicBool::new(false), &ears));
+    let callbacks = PoolCallbacks { clock: &|| 0.0, progress: &|_| {}, over: &over };
+    assert!(pool::run(&entries, &Breaking, 2, &AtomicBool::new(false), &callbacks));
     let mut ends = ends.into_inner().unwrap();
     ends.sort_by_key(|e| e.0);
     let [(0, Err(what)), (1, Ok(cells))] = &ends[..] else { panic!("{ends:?}") };
@@ -161,11 +161,11 @@ fn an_interrupted_reproduction_goes_on_to_the_same_tables() {
     let plan = plan(&ids, Procedure::AsPublished, true, None, "").unwrap();
     let carry_out = |folder: &Path, until: usize| {
         let stop = AtomicBool::new(false);
-        let progress = |p: pool::Progress| stop.store(p.done >= until, Ordering::Relaxed);
-        let ears = Ears { clock: &|| 0.0, progress: &progress, over: &|_, _| {} };
-        let place = Place { out: folder, program: "one", fresh: false };
-        let done = plan.run(&place, 1, &stop, &ears, &|_| {});
-        done.map(|done| tables::all_csv(&tables::Comparison::of(&plan, &done)))
+        let progress = |p: pool::PoolProgress| stop.store(p.done >= until, Ordering::Relaxed);
+        let callbacks = PoolCallbacks { clock: &|| 0.0, progress: &progress, over: &|_, _| {} };
+        let place = ReproducePlace { out: folder, program: "one", fresh: false };
+        let done = plan.run(&place, 1, &stop, &callbacks, &|_| {});
+        done.map(|done| tables::all_csv(&tables::PublishedComparison::of(&plan, &done)))
     };
     let (whole, cut) = ["whole", "cut"].map(crate::result::tests::Folder::new).into();
     let total = plan.experiments[0].grid.len();

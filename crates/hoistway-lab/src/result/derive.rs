@@ -92,10 +92,10 @@ fn ms(ns: f64) -> f64 {
 }
 
 /// Name, unit and value of a quantity of one repetition.
-type Quantity = (&'static str, &'static str, Option<Bounded>);
+type RepQuantity = (&'static str, &'static str, Option<Bounded>);
 
 /// The quantities of one repetition of which means over repetitions are taken.
-fn values(rep: &Rep) -> Vec<Quantity> {
+fn values(rep: &Rep) -> Vec<RepQuantity> {
     let target = target(rep);
     let window = rep.measured;
     let others: Vec<u64> = interferers(rep).map(|p| p.bytes).collect();

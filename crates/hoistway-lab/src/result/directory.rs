@@ -83,7 +83,7 @@ impl From<PlaceError> for DirectoryError {
     }
 }
 
-type Result<T> = std::result::Result<T, DirectoryError>;
+type DirectoryResult<T> = std::result::Result<T, DirectoryError>;
 
 /// A manifest has a few KiB for each drive, configuration and workload.
 const MANIFEST: Limit = Limit { what: "the manifest of a run", bytes: 4 << 20 };
@@ -107,12 +107,12 @@ const SERIES_COLUMNS: &[&str] =
 
 impl Run {
     /// Reads a run directory; metrics are derived afresh from the records.
-    pub fn read(dir: &Path) -> Result<Run> {
+    pub fn read(dir: &Path) -> DirectoryResult<Run> {
         Run::read_among(dir, &Together::default())
     }
 
     /// The same, where the memory of all runs that are read has one limit.
-    pub fn read_among(dir: &Path, together: &Together) -> Result<Run> {
+    pub fn read_among(dir: &Path, together: &Together) -> DirectoryResult<Run> {
         let manifest_path = dir.join(MANIFEST_FILE);
         let text = input::text(&manifest_path, MANIFEST)?;
         together.manifest(text.len()).map_err(|what| content(&manifest_path, what))?;
@@ -137,7 +137,7 @@ impl Run {
     /// # Errors
     ///
     /// [`DirectoryError::InTheWay`] of whatever else, a link too.
-    pub fn may_write(dir: &Path) -> Result<()> {
+    pub fn may_write(dir: &Path) -> DirectoryResult<()> {
         match Place::of(dir) {
             // It is made with those above it.
             Err(e) if e.kind() == Some(io::ErrorKind::NotFound) => Ok(()),
@@ -147,7 +147,7 @@ impl Run {
 
     /// Writes everything. What an older run has written there is replaced; what somebody has put beside it stays. Files
     /// are made in a folder beside it that is renamed at the end, so nobody ever sees half a run.
-    pub fn write(&self, dir: &Path, html: &str) -> Result<()> {
+    pub fn write(&self, dir: &Path, html: &str) -> DirectoryResult<()> {
         let place = Place::make(dir)?;
         exchange::check(&place)?;
         let (part, folder) = place.new_beside("part", |part| part.make_dir(0o777))?;
@@ -161,8 +161,8 @@ impl Run {
         outcome
     }
 
-    fn write_into(&self, dir: &Dir, html: &str) -> Result<()> {
-        let put = |dir: &Dir, name: &str, bytes: &[u8]| -> Result<()> {
+    fn write_into(&self, dir: &Dir, html: &str) -> DirectoryResult<()> {
+        let put = |dir: &Dir, name: &str, bytes: &[u8]| -> DirectoryResult<()> {
             Ok(dir.place(name)?.replace(bytes, Kind::New)?)
         };
         let manifest = toml::to_string(&self.manifest)
@@ -183,7 +183,7 @@ impl Run {
     /// # Errors
     ///
     /// [`DirectoryError::InTheWay`] where something of others bears the name of a derived file.
-    pub fn may_write_derived(dir: &Path) -> Result<()> {
+    pub fn may_write_derived(dir: &Path) -> DirectoryResult<()> {
         let dir = Dir::open(dir)?;
         for name in DERIVED {
             dir.place(name)?.may_replace(Kind::Named)?;
@@ -192,11 +192,11 @@ impl Run {
     }
 
     /// Writes what is computed from the records: `metrics.csv`, `series.csv.gz`, `report.html`.
-    pub fn write_derived(&self, dir: &Path, html: &str) -> Result<()> {
+    pub fn write_derived(&self, dir: &Path, html: &str) -> DirectoryResult<()> {
         self.derived_into(&Dir::open(dir)?, html)
     }
 
-    fn derived_into(&self, dir: &Dir, html: &str) -> Result<()> {
+    fn derived_into(&self, dir: &Dir, html: &str) -> DirectoryResult<()> {
         let [metrics, series, report] = DERIVED;
         let file = |name: &str, bytes: &[u8]| dir.place(name)?.replace(bytes, Kind::Named);
         file(metrics, metrics_csv(&self.metrics).as_bytes())?;
@@ -294,12 +294,12 @@ pub fn number_text(value: f64) -> String {
     format!("{rounded}")
 }
 
-fn read_cells(dir: &Path, together: &Together) -> Result<Vec<Cell>> {
+fn read_cells(dir: &Path, together: &Together) -> DirectoryResult<Vec<Cell>> {
     let room = Room::new(together);
     let (path, source) = record(dir, "histograms.json", &room)?;
     let read = histograms::read_histograms(source, &room);
     let mut cells = read.map_err(|what| content(&path, what))?;
-    let mut add = |name: &str, read: Reader| -> Result<()> {
+    let mut add = |name: &str, read: Reader| -> DirectoryResult<()> {
         room.begin_file();
         let (path, mut source) = record(dir, name, &room)?;
         read(&mut source, &mut cells, &room).map_err(|what| content(&path, what))
@@ -315,7 +315,11 @@ fn read_cells(dir: &Path, together: &Together) -> Result<Vec<Cell>> {
 type Reader = fn(&mut dyn BufRead, &mut [Cell], &Room) -> std::result::Result<(), String>;
 
 /// A file of the records, compressed or not, and where it is.
-fn record<'a>(dir: &Path, name: &str, room: &'a Room) -> Result<(PathBuf, Box<dyn BufRead + 'a>)> {
+fn record<'a>(
+    dir: &Path,
+    name: &str,
+    room: &'a Room,
+) -> DirectoryResult<(PathBuf, Box<dyn BufRead + 'a>)> {
     let limit = Limit { what: "the records of a run", bytes: room::TEXT_MAX };
     let path = dir.join("records").join(format!("{name}.gz"));
     let (path, source): (PathBuf, Box<dyn Read>) = match input::sized(&path, limit) {

@@ -1,6 +1,6 @@
 //! `histograms.json`, and the records of one run that is kept: JSON, exact.
 
-use super::kept::Finished;
+use super::kept::FinishedRun;
 use super::room::{Meter, Room, Together};
 use super::{Cell, Rep};
 use hoistway_run::{Interval, Mark, Monitor, encode, put_series, series};
@@ -168,7 +168,7 @@ struct FinishedText<'a> {
     host: Cow<'a, [(String, String)]>,
 }
 
-pub(super) fn finished_json(run: &Finished) -> String {
+pub(super) fn finished_json(run: &FinishedRun) -> String {
     let rep = &run.rep;
     let intervals = series(&rep.device, &rep.procs).into_iter().map(Cow::from).collect();
     encode(&FinishedText {
@@ -184,7 +184,7 @@ pub(super) fn finished_json(run: &Finished) -> String {
 }
 
 /// Reads what [`finished_json`] wrote.
-pub(super) fn read_finished(source: impl Read) -> Result<Finished, String> {
+pub(super) fn read_finished(source: impl Read) -> Result<FinishedRun, String> {
     let room = Room::new(&Together::default());
     let source = BufReader::new(Meter::new(source, &room));
     let text: FinishedText<'_> = serde_json::from_reader(source).map_err(|e| room.why(&e))?;
@@ -194,5 +194,5 @@ pub(super) fn read_finished(source: impl Read) -> Result<Finished, String> {
     rep.marks = text.marks.into_owned();
     rep.monitor = text.monitor.into_owned();
     rep.files = text.files.into_owned();
-    Ok(Finished { rep, tunables: text.tunables.into_owned(), host: text.host.into_owned() })
+    Ok(FinishedRun { rep, tunables: text.tunables.into_owned(), host: text.host.into_owned() })
 }

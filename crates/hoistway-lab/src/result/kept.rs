@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a run leaves behind.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct FinishedRun {
     /// Its records.
     pub rep: Rep,
     /// The scheduler's tunables in force at its end.
@@ -32,14 +32,14 @@ pub struct Finished {
     pub host: Vec<(String, String)>,
 }
 
-impl Finished {
+impl FinishedRun {
     /// Compressed, exact.
     pub fn encode(&self) -> Vec<u8> {
         compressed(histograms::finished_json(self).as_bytes())
     }
 
     /// What was encoded.
-    pub fn decode(bytes: &[u8]) -> Result<Finished, String> {
+    pub fn decode(bytes: &[u8]) -> Result<FinishedRun, String> {
         histograms::read_finished(GzDecoder::new(bytes))
     }
 }
@@ -166,9 +166,9 @@ impl Kept {
     }
 
     /// Run `index`; `None` if it was not kept, or is damaged.
-    pub fn load(&self, index: usize) -> Option<Finished> {
+    pub fn load(&self, index: usize) -> Option<FinishedRun> {
         let dir = self.dir()?;
-        Finished::decode(&read(&dir, OsStr::new(&name_of(index)), RECORD)?).ok()
+        FinishedRun::decode(&read(&dir, OsStr::new(&name_of(index)), RECORD)?).ok()
     }
 
     /// Forgets those that are damaged: a file that appeared as a whole may be empty once the power was gone.
@@ -179,7 +179,7 @@ impl Kept {
     pub fn forget_damaged(&self) -> Result<(), DirectoryError> {
         let Some(dir) = self.dir() else { return Ok(()) };
         for name in dir.names()?.iter().filter(|name| is_run(name)) {
-            if read(&dir, name, RECORD).is_none_or(|bytes| Finished::decode(&bytes).is_err()) {
+            if read(&dir, name, RECORD).is_none_or(|bytes| FinishedRun::decode(&bytes).is_err()) {
                 dir.place(name)?.remove_file()?;
             }
         }
@@ -242,12 +242,12 @@ mod tests {
     use crate::result::phases::tests::part;
     use crate::result::tests::{Folder, rep};
 
-    fn finished() -> Finished {
+    fn finished() -> FinishedRun {
         let mut rep = rep(3, 10, "stuck");
         rep.procs[1].counts = vec![("frames_dropped".into(), 3)];
         rep.procs[1].phases =
             vec![part("write", (None, Some(5)), &[1, 2], 1), part("read", (Some(5), None), &[], 0)];
-        Finished {
+        FinishedRun {
             rep,
             tunables: vec![("fifo_batch".into(), 16)],
             host: vec![("ram".into(), "8589934592".into())],
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_finished_run_is_read_back_exactly() {
         let run = finished();
-        let back = Finished::decode(&run.encode()).unwrap();
+        let back = FinishedRun::decode(&run.encode()).unwrap();
         assert_eq!(format!("{back:?}"), format!("{run:?}"));
         assert_eq!(run.encode(), back.encode());
     }

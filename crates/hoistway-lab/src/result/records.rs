@@ -32,7 +32,7 @@ pub(super) fn read_intervals(
     cells: &mut [Cell],
     room: &Room,
 ) -> Result<(), String> {
-    let (mut lines, mut at) = (Lines::new(source, INTERVALS)?, Cursor::new(cells));
+    let (mut lines, mut at) = (RecordRows::new(source, INTERVALS)?, Cursor::new(cells));
     while let Some((line, row)) = lines.next()? {
         let number = |i: usize| whole(&row[i], line);
         let interval = Interval { at: Nanos(number(5)?), bytes: number(6)?, ios: number(7)? };
@@ -64,7 +64,7 @@ pub(super) fn read_marks(
     cells: &mut [Cell],
     room: &Room,
 ) -> Result<(), String> {
-    let (mut lines, mut place) = (Lines::new(source, MARKS)?, Cursor::new(cells));
+    let (mut lines, mut place) = (RecordRows::new(source, MARKS)?, Cursor::new(cells));
     while let Some((line, row)) = lines.next()? {
         let (at, moved) = (Nanos(whole(&row[4], line)?), whole(&row[7], line)?);
         let (process, text) = (row[5].clone(), row[6].clone());
@@ -104,7 +104,7 @@ pub(super) fn read_monitor(
     cells: &mut [Cell],
     room: &Room,
 ) -> Result<(), String> {
-    let (mut lines, mut place) = (Lines::new(source, MONITOR)?, Cursor::new(cells));
+    let (mut lines, mut place) = (RecordRows::new(source, MONITOR)?, Cursor::new(cells));
     while let Some((line, row)) = lines.next()? {
         let number = |i: usize| -> Result<i64, String> {
             row[i].parse().map_err(|_| format!("line {line}: '{}' is not a whole number", row[i]))
@@ -154,7 +154,7 @@ pub(super) fn read_files(
     cells: &mut [Cell],
     room: &Room,
 ) -> Result<(), String> {
-    let (mut lines, mut place) = (Lines::new(source, FILES)?, Cursor::new(cells));
+    let (mut lines, mut place) = (RecordRows::new(source, FILES)?, Cursor::new(cells));
     while let Some((line, row)) = lines.next()? {
         let file = (row[4].clone(), row[5].clone(), row[6].clone());
         let letters: usize = row[4..].iter().map(String::len).sum();
@@ -174,17 +174,17 @@ fn each_rep(cells: &[Cell], mut each: impl FnMut(&Cell, &str, &Rep)) {
 }
 
 /// Rows of a file behind its header.
-struct Lines<R> {
+struct RecordRows<R> {
     rows: csv::Rows<R>,
     row: Vec<String>,
 }
 
-impl<R: BufRead> Lines<R> {
-    fn new(source: R, header: &[&str]) -> Result<Lines<R>, String> {
+impl<R: BufRead> RecordRows<R> {
+    fn new(source: R, header: &[&str]) -> Result<RecordRows<R>, String> {
         let (mut rows, mut row) = (csv::Rows::new(source), Vec::new());
         let read = rows.next(&mut row).map_err(|e| format!("line {e}"))?;
         match read.is_some() && row == header {
-            true => Ok(Lines { rows, row }),
+            true => Ok(RecordRows { rows, row }),
             false => Err(format!("line 1: the columns must be {}", header.join(","))),
         }
     }

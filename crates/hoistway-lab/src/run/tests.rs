@@ -181,7 +181,7 @@ fn one_run_at_a_time_needs_no_thread_of_its_own() {
 fn runs_one_by_one_are_the_run_of_the_whole_grid() {
     let (grid, stop) = (grid(2), AtomicBool::new(false));
     let whole = grid.run(&Sim, 1, &stop, &|_| {}).unwrap();
-    let each = |i| Finished::decode(&grid.encoded(&Sim, i, &stop).unwrap()).unwrap();
+    let each = |i| FinishedRun::decode(&grid.encoded(&Sim, i, &stop).unwrap()).unwrap();
     let number = |workload: &str, config: &str, rep: u32| {
         let cell = format!("plextor-px-256m5s/{config}/{workload}");
         let first = (0..grid.len()).find(|&i| grid.cell_of(i) == cell)?;

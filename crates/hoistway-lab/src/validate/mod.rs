@@ -31,7 +31,7 @@ pub const LIMIT_BFQ: f64 = 0.15;
 
 /// An experiment in a world.
 #[derive(Debug)]
-pub struct Side<'a> {
+pub struct WorldSide<'a> {
     /// Who runs it.
     pub world: &'a dyn World,
     /// What. The grids of all sides have the same drives, workloads, configurations (by id), repetitions and
@@ -50,13 +50,13 @@ pub struct Side<'a> {
 ///
 /// The first run that fails, or that it was stopped: then finished runs are kept.
 pub fn carry_out(
-    sides: &[Side<'_>],
+    sides: &[WorldSide<'_>],
     threads: usize,
     stop: &AtomicBool,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<Run>, RunError> {
     let total: usize = sides.iter().map(|s| s.grid.len()).sum();
-    let real: Vec<&Side<'_>> = sides.iter().filter(|s| s.world.alone()).collect();
+    let real: Vec<&WorldSide<'_>> = sides.iter().filter(|s| s.world.alone()).collect();
     let mut done = 0;
     for (side, index) in turns(&real) {
         if stop.load(Ordering::Relaxed) {
@@ -92,14 +92,14 @@ pub fn carry_out(
 
 /// Round by round: each cell in each world, in an order drawn from the seed. Runs are numbered as in a grid,
 /// the repetitions of a cell one behind the other.
-fn turns<'a>(sides: &[&'a Side<'a>]) -> Vec<(&'a Side<'a>, usize)> {
+fn turns<'a>(sides: &[&'a WorldSide<'a>]) -> Vec<(&'a WorldSide<'a>, usize)> {
     let Some(first) = sides.first() else { return Vec::new() };
     let reps = first.grid.reps as usize;
     let cells = first.grid.len() / reps.max(1);
     let mut rng = stream(first.grid.seed, "validate/order");
     let mut all = Vec::new();
     for rep in 0..reps {
-        let mut round: Vec<(&Side<'_>, usize)> = Vec::new();
+        let mut round: Vec<(&WorldSide<'_>, usize)> = Vec::new();
         for cell in 0..cells {
             round.extend(sides.iter().map(|side| (*side, cell * reps + rep)));
         }
@@ -113,7 +113,7 @@ fn turns<'a>(sides: &[&'a Side<'a>]) -> Vec<(&'a Side<'a>, usize)> {
 
 /// A quantity of a cell in all worlds.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ValidationRow {
     /// The drive.
     pub drive: String,
     /// The workload.
@@ -132,7 +132,7 @@ pub struct Row {
     pub limit: f64,
 }
 
-impl Row {
+impl ValidationRow {
     /// Whether a world lies within the limit; `None` where there is no ratio, or a bound that allows either.
     pub fn holds(&self, other: usize) -> Option<bool> {
         let ratio = self.others[other].ratio?;
@@ -146,7 +146,7 @@ impl Row {
 }
 
 /// Every quantity of every cell that the reference has.
-pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
+pub fn rows(reference: &Run, others: &[&Run]) -> Vec<ValidationRow> {
     let mut rows = Vec::new();
     for cell in &reference.cells {
         let same = |c: &&Cell| {
@@ -170,7 +170,7 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
                 let paired = c.is_some_and(|c| judge::seeds(c) == judge::seeds(cell));
                 Comparison::of(c.and_then(values).as_deref(), base.as_deref(), paired)
             };
-            rows.push(Row {
+            rows.push(ValidationRow {
                 drive: cell.drive.clone(),
                 workload: cell.workload.clone(),
                 config: cell.config.clone(),
@@ -185,12 +185,12 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
     rows
 }
 
-type Measure = Box<dyn Fn(&Rep) -> Option<Bounded>>;
+type RepMeasure = Box<dyn Fn(&Rep) -> Option<Bounded>>;
 
 /// What is compared of a cell: name, unit, value of a repetition. `shares`: the scheduler divides the device by level
 /// and weight; what others give each process is chance.
-fn quantities(cell: &Cell, shares: bool) -> Vec<(String, &'static str, Measure)> {
-    let mut all: Vec<(String, &'static str, Measure)> = Vec::new();
+fn quantities(cell: &Cell, shares: bool) -> Vec<(String, &'static str, RepMeasure)> {
+    let mut all: Vec<(String, &'static str, RepMeasure)> = Vec::new();
     let total = |rep: &Rep| rep_value(rep, "throughput_total");
     if cell.workload.starts_with(SHARES) {
         let procs = cell.reps.first().filter(|_| shares);

@@ -56,9 +56,9 @@ fn worlds_take_turns_and_what_differs_is_found() {
     other.configs[1].id = "bfq".into();
     let keeps = [kept("a"), kept("b"), kept("c")];
     let sides = [
-        Side { world: &slow, grid: &ours, kept: &keeps[0] },
-        Side { world: &Sim, grid: &theirs, kept: &keeps[1] },
-        Side { world: &Sim, grid: &other, kept: &keeps[2] },
+        WorldSide { world: &slow, grid: &ours, kept: &keeps[0] },
+        WorldSide { world: &Sim, grid: &theirs, kept: &keeps[1] },
+        WorldSide { world: &Sim, grid: &other, kept: &keeps[2] },
     ];
     let told = Mutex::new((0, 0));
     let progress = |done, total| *told.lock().unwrap() = (done, total);
@@ -72,7 +72,8 @@ fn worlds_take_turns_and_what_differs_is_found() {
     assert!((1..3).any(|round| names(round) != names(0)), "{order:?}");
 
     let all = rows(&runs[0], &[&runs[1], &runs[2]]);
-    let same = |r: &Row| r.others[0].ratio.is_some_and(|ratio| (ratio.mean - 1.0).abs() < 1e-9);
+    let same =
+        |r: &ValidationRow| r.others[0].ratio.is_some_and(|ratio| (ratio.mean - 1.0).abs() < 1e-9);
     assert!(all.iter().all(|r| same(r) && r.holds(0) == Some(true)), "{all:#?}");
     let bfq = |quantity: &str| {
         all.iter().find(|r| r.config == "bfq" && r.quantity == quantity).expect("it is a row")
@@ -84,7 +85,7 @@ fn worlds_take_turns_and_what_differs_is_found() {
         .map(|p| bfq(&format!("share of {p}")).reference.unwrap().value)
         .sum();
     assert!((shares - 100.0).abs() < 1e-6, "{shares}");
-    let by_chance = |r: &&Row| r.config == "none" && r.quantity.starts_with("share");
+    let by_chance = |r: &&ValidationRow| r.config == "none" && r.quantity.starts_with("share");
     assert!(!all.iter().any(|r| by_chance(&r)), "none divides nothing: {all:#?}");
 }
 
@@ -95,13 +96,13 @@ fn what_is_kept_is_not_run_again() {
     let (slow, grid) = (Slow::default(), grid(&["none"]));
     let stop = AtomicBool::new(false);
     let first = kept();
-    let side = [Side { world: &slow, grid: &grid, kept: &first }];
+    let side = [WorldSide { world: &slow, grid: &grid, kept: &first }];
     // It is stopped when the second run is over.
     let progress = |done, _| stop.store(done >= 2, Ordering::Relaxed);
     let error = carry_out(&side, 1, &stop, &progress).unwrap_err();
     assert_eq!(error, RunError::Interrupted { kept: 2, total: 6 });
     let again = kept();
-    let side = [Side { world: &slow, grid: &grid, kept: &again }];
+    let side = [WorldSide { world: &slow, grid: &grid, kept: &again }];
     carry_out(&side, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
     assert_eq!(slow.0.lock().unwrap().len(), 6);
 }

@@ -1,7 +1,7 @@
 //! From what the runs measured to an answer for each target.
 
 use super::run::kept_permille;
-use super::{OTHERS, Point, Question, Wanted, Way};
+use super::{OTHERS, Point, Wanted, Way, WhatIfQuestion};
 use crate::run::RunError;
 use hoistway::Nanos;
 use hoistway::target::{Answer, millis, percent};
@@ -33,7 +33,7 @@ pub type Sentence = String;
 
 /// What was found out about one target.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct TargetFinding {
     /// The target.
     pub wanted: Wanted,
     /// It is kept without losing more throughput than may be lost, or with `strict` at all.
@@ -61,7 +61,7 @@ pub struct Report {
     /// Under fixed settings of it; empty if none was needed.
     pub sweep: Vec<Point>,
     /// By target.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<TargetFinding>,
 }
 
 impl Report {
@@ -76,7 +76,7 @@ impl Report {
     }
 }
 
-impl Question {
+impl WhatIfQuestion {
     /// Runs what is needed and judges. `progress` hears how many runs are over, and how many there are.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Question {
         self.strict || report.kept_permille(point) + self.loss_permille >= 1000
     }
 
-    fn judge(&self, n: usize, report: &Report) -> Finding {
+    fn judge(&self, n: usize, report: &Report) -> TargetFinding {
         let wanted = self.wanted[n].clone();
         let fits = |p: &&Point| self.fits(n, p);
         let named = OTHERS.iter().zip(&report.others).filter(|(_, p)| fits(p));
@@ -161,7 +161,7 @@ impl Question {
         let (answer, by) = self.answer_for(n, report);
         let kept = answer == Answer::Met;
         let words = self.words(n, report, answer, by);
-        Finding { wanted, kept, answer, words, by, also }
+        TargetFinding { wanted, kept, answer, words, by, also }
     }
 
     /// The answer, and the place in the sweep of what keeps the target if the scheduler's own choice does not.

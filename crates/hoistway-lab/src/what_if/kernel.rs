@@ -1,11 +1,11 @@
 //! What to write on a machine whose own kernel is to keep the targets: the best of its means, and its lines.
 
-use super::{OTHERS, Question, Report, Way};
+use super::{OTHERS, Report, Way, WhatIfQuestion};
 use hoistway::IoPrio;
 
 /// The kernel's own means for the targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
+pub struct KernelMeans {
     /// The configuration, one of [`OTHERS`].
     pub config: &'static str,
     /// It keeps every target.
@@ -16,10 +16,10 @@ pub struct Kernel {
     pub lines: Vec<String>,
 }
 
-impl Question {
+impl WhatIfQuestion {
     /// Of the kernel's means those that keep every target, and of these the one that leaves the most throughput;
     /// else the one whose worst target is the least far off.
-    pub fn kernel(&self, report: &Report) -> Kernel {
+    pub fn kernel(&self, report: &Report) -> KernelMeans {
         // How far the worst target is off, in thousandths of its number; without a number the latency itself.
         let off = |n: usize| {
             let measured = report.others[n].targets.iter().zip(&self.wanted);
@@ -39,7 +39,7 @@ impl Question {
         });
         let n = best.expect("there are means beside no control");
         let (config, kept, permille) = (OTHERS[n], kept(n), permille(n));
-        Kernel { config, kept, permille, lines: self.kernel_lines(config) }
+        KernelMeans { config, kept, permille, lines: self.kernel_lines(config) }
     }
 
     /// What a configuration writes, as lines of a shell.

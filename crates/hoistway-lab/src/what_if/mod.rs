@@ -14,8 +14,8 @@ mod kernel;
 mod load;
 mod run;
 
-pub use judge::{Finding, Report, Sentence};
-pub use kernel::Kernel;
+pub use judge::{Report, Sentence, TargetFinding};
+pub use kernel::KernelMeans;
 pub use load::{default_load, find_load};
 pub use run::{Measured, Point, Way};
 
@@ -111,7 +111,7 @@ pub fn scaled(target: Nanos, permille: u64) -> Nanos {
 
 /// Everything that decides an answer.
 #[derive(Debug)]
-pub struct Question {
+pub struct WhatIfQuestion {
     /// Where the load is from.
     pub experiment: Experiment,
     /// The workload of it.
@@ -136,7 +136,7 @@ const GRACE: Nanos = Nanos::secs(60);
 /// Measured, where nothing is said.
 const MEASURED: [Nanos; 2] = [Nanos::secs(3), Nanos::secs(20)];
 
-impl Question {
+impl WhatIfQuestion {
     /// Refuses targets of processes that the load has not, and loads that cannot run on the drive.
     ///
     /// # Errors

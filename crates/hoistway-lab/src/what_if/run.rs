@@ -1,6 +1,6 @@
 //! The runs behind an answer: what each is, and what it measured.
 
-use super::{OTHERS, Question, SCHEDULER, is};
+use super::{OTHERS, SCHEDULER, WhatIfQuestion, is};
 use crate::config::DEVICE;
 use crate::run::{RunError, guarded};
 use crate::world::{Sim, World};
@@ -37,7 +37,7 @@ pub enum Way {
 
 impl Way {
     /// The configuration.
-    pub fn config(&self, question: &Question) -> String {
+    pub fn config(&self, question: &WhatIfQuestion) -> String {
         match self {
             Way::Scaled { strict: true, .. } => format!("{SCHEDULER}{{strict=1}}"),
             Way::Scaled { .. } => SCHEDULER.into(),
@@ -51,7 +51,7 @@ impl Way {
     }
 
     /// Its name in tables.
-    pub fn name(&self, question: &Question) -> String {
+    pub fn name(&self, question: &WhatIfQuestion) -> String {
         match self {
             Way::Alone(n) => format!("{} alone", question.wanted[*n].name),
             Way::Other(config) => (*config).to_string(),
@@ -98,7 +98,7 @@ pub struct Point {
     pub states: Vec<TargetRecord>,
 }
 
-impl Question {
+impl WhatIfQuestion {
     /// Runs each way on up to `threads` threads; in the order given.
     ///
     /// # Errors

@@ -26,13 +26,13 @@ fn targets_are_read_as_they_are_written() {
     }
 }
 
-fn question(load: &str, wanted: &[&str]) -> Question {
+fn question(load: &str, wanted: &[&str]) -> WhatIfQuestion {
     let wanted: Vec<_> = wanted.iter().map(|w| Wanted::parse(w).unwrap()).collect();
     let (experiment, workload) = match load {
         "" => default_load(&wanted).unwrap(),
         load => find_load(load).unwrap(),
     };
-    Question {
+    WhatIfQuestion {
         experiment,
         workload,
         drive: DriveFile::load("plextor-px-256m5s").unwrap(),
@@ -123,7 +123,8 @@ fn the_kernels_own_means_come_with_what_to_write() {
         ]
     );
     // None of them keeps this one: the lines are those of the nearest.
-    let impossible = Question { wanted: vec![Wanted::parse("gold=20us").unwrap()], ..question };
+    let impossible =
+        WhatIfQuestion { wanted: vec![Wanted::parse("gold=20us").unwrap()], ..question };
     let kernel = impossible.kernel(&report);
     assert!(!kernel.kept);
     let lines = |config| impossible.kernel_lines(config);

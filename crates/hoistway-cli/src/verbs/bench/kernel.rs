@@ -8,7 +8,7 @@ use super::Bench;
 use super::setting::{Setting, USUAL, also, limited, named, share_configs, usual_place};
 use crate::common::lists::chosen;
 use crate::failure::{Failure, directory_failure, refused};
-use hoistway_lab::bench::plan::{Level, Rates, Subject};
+use hoistway_lab::bench::plan::{BenchSubject, Level, Rates};
 use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
@@ -53,7 +53,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
         Some(c) => subject::as_it_reads(machine.drive(), c.random_reads),
         None => (machine.drive().clone(), None),
     };
-    let subject = Subject {
+    let subject = BenchSubject {
         drive,
         rates: carried
             .as_ref()
@@ -139,7 +139,7 @@ fn rates_rows(carried: &Carried) -> Vec<(String, String)> {
     rows
 }
 
-fn rates_line(carried: Option<&Carried>, subject: &Subject) -> String {
+fn rates_line(carried: Option<&Carried>, subject: &BenchSubject) -> String {
     let mb = |rate: u64| format!("{} MB/s", rate.div_ceil(1_000_000));
     let wear = if subject.wears {
         ""
@@ -219,7 +219,7 @@ struct More<'a> {
 /// The configurations that can run, and those that cannot, with the reason.
 fn configs(
     world: &Kernel,
-    subject: &Subject,
+    subject: &BenchSubject,
     place: &Volume,
     more: &More<'_>,
     (present, throttles): (&str, bool),
@@ -267,7 +267,7 @@ fn configs(
 /// Why a configuration cannot run here.
 fn lacking(
     world: &Kernel,
-    subject: &Subject,
+    subject: &BenchSubject,
     id: &str,
     (under, changes): (Under, bool),
 ) -> Option<String> {

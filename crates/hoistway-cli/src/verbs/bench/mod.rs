@@ -13,11 +13,13 @@ use crate::failure::{Failure, directory_failure, run_failure};
 use crate::verbs::recommend::stand;
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
-use hoistway_lab::bench::plan::{self, Depends, Level, Plan, PlanError, ROUNDS_MAX, Wish};
-use hoistway_lab::bench::run::{self, Ears, Ended, Outcome, Place, Progress};
+use hoistway_lab::bench::plan::{
+    self, BenchPlan, BenchPlanError, BenchRequest, Depends, Level, ROUNDS_MAX,
+};
+use hoistway_lab::bench::run::{self, BenchCallbacks, BenchPlace, BenchProgress, Ended, Outcome};
 use hoistway_lab::bench::{record, subject};
 use hoistway_lab::config::Config;
-use hoistway_lab::recommend::{Advice, Goal, Source, recommend as advise};
+use hoistway_lab::recommend::{Advice, Goal, RunSource, recommend as advise};
 use hoistway_lab::result::Run;
 use serde_json::Value;
 use setting::Setting;
@@ -117,11 +119,11 @@ pub fn bench(options: &Bench) -> Result<(), Failure> {
     let several = settings.len() > 1;
     let mut benches = Vec::new();
     for setting in settings {
-        let wish = wish(options, &setting)?;
+        let request = request(options, &setting)?;
         let check = |job: &hoistway_sim::world::Job<'_>| setting.check(job);
-        let plan = plan::plan(&wish, &setting.subject, &check).map_err(no_plan)?;
+        let plan = plan::plan(&request, &setting.subject, &check).map_err(no_plan)?;
         let depends = match setting.assumed {
-            true => plan::depends(&wish, &setting.subject, &check).map_err(no_plan)?,
+            true => plan::depends(&request, &setting.subject, &check).map_err(no_plan)?,
             false => Vec::new(),
         };
         let out = match &options.out {
@@ -153,7 +155,7 @@ pub fn bench(options: &Bench) -> Result<(), Failure> {
 /// A bench that is planned.
 struct Planned {
     setting: Setting,
-    plan: Plan,
+    plan: BenchPlan,
     /// Parts that run only if the drive writes at some rates.
     depends: Vec<Depends>,
     out: PathBuf,
@@ -209,7 +211,7 @@ fn one(options: &Bench, goal: &Goal, planned: &Planned) -> Result<Done, Failure>
     Ok(Done { name: setting.name.clone(), advice, stands, json })
 }
 
-fn wish(options: &Bench, setting: &Setting) -> Result<Wish, Failure> {
+fn request(options: &Bench, setting: &Setting) -> Result<BenchRequest, Failure> {
     let wrong = |flag: &str, e: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {e}"));
     let time = match &options.time {
         None => None,
@@ -240,7 +242,7 @@ fn wish(options: &Bench, setting: &Setting) -> Result<Wish, Failure> {
         }
     }
     let given = !options.config.is_empty();
-    Ok(Wish {
+    Ok(BenchRequest {
         level: options.level(),
         time,
         writes,
@@ -256,17 +258,17 @@ const TIME_MAX: Nanos = Nanos::secs(86_400);
 /// More than anybody has time for.
 const CONFIGS_MAX: usize = 32;
 
-fn no_plan(error: PlanError) -> Failure {
+fn no_plan(error: BenchPlanError) -> Failure {
     match error {
-        PlanError::Run(error) => run_failure(error),
-        PlanError::Environment(what) => Failure::Environment(what),
+        BenchPlanError::Run(error) => run_failure(error),
+        BenchPlanError::Environment(what) => Failure::Environment(what),
         error => Failure::Usage(error.to_string()),
     }
 }
 
 fn run_plan(
     options: &Bench,
-    plan: &Plan,
+    plan: &BenchPlan,
     setting: &Setting,
     out: &Path,
 ) -> Result<Outcome, Failure> {
@@ -276,7 +278,7 @@ fn run_plan(
     let mut rows = subject::suite_rows(options.level().name());
     rows.push(("bench_command".into(), command(options, setting)));
     rows.extend(setting.rows.iter().cloned());
-    let place = Place {
+    let place = BenchPlace {
         out,
         program: &program,
         target: &setting.target,
@@ -294,7 +296,7 @@ fn run_plan(
     #[expect(clippy::disallowed_methods, reason = "the limit of time is one of the wall clock")]
     let begun = Instant::now();
     let clock = || begun.elapsed().as_secs_f64();
-    let progress = |p: Progress| {
+    let progress = |p: BenchProgress| {
         bar.set_length(p.total as u64);
         bar.set_position(p.done as u64);
         let left = p.left.map_or_else(String::new, |s| {
@@ -305,8 +307,8 @@ fn run_plan(
             p.round, p.rounds, p.done, p.total
         ));
     };
-    let ears = Ears { clock: &clock, progress: &progress, told: &told };
-    let outcome = run::run(plan, &*setting.world, threads, &place, &stop, &ears);
+    let callbacks = BenchCallbacks { clock: &clock, progress: &progress, told: &told };
+    let outcome = run::run(plan, &*setting.world, threads, &place, &stop, &callbacks);
     bar.finish_and_clear();
     outcome.map_err(run_failure)
 }
@@ -320,9 +322,11 @@ fn recommend(
     if outcome.runs.is_empty() {
         return Ok((Vec::new(), None));
     }
-    let source =
-        |(dir, run): &(PathBuf, Run)| Source { name: dir.display().to_string(), run: run.clone() };
-    let sources: Vec<Source> = outcome.runs.iter().map(source).collect();
+    let source = |(dir, run): &(PathBuf, Run)| RunSource {
+        name: dir.display().to_string(),
+        run: run.clone(),
+    };
+    let sources: Vec<RunSource> = outcome.runs.iter().map(source).collect();
     let (advice, why) = match advise(&sources, goal, None) {
         Ok(advice) => (advice, None),
         // What was measured does not tell what is asked: the table stands all the same.

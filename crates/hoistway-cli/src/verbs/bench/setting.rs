@@ -3,7 +3,7 @@
 use super::Bench;
 use crate::common::lists::chosen;
 use crate::failure::Failure;
-use hoistway_lab::bench::plan::{Level, Subject};
+use hoistway_lab::bench::plan::{BenchSubject, Level};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
 use hoistway_lab::config::{Config, WBT, throttled};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Setting {
     pub world: Box<dyn World>,
-    pub subject: Subject,
+    pub subject: BenchSubject,
     /// What people call it: part of the folder's name.
     pub name: String,
     /// What it was called on the command line.

@@ -4,10 +4,10 @@ use super::{Done, Setting};
 use crate::common::table::{Table, three};
 use hoistway::Nanos;
 use hoistway_lab::bench::pace::{Pace, REQUEST, SECOND};
-use hoistway_lab::bench::plan::{Depends, Plan, Planned, Range, duration, size};
+use hoistway_lab::bench::plan::{BenchPlan, Depends, PlannedPart, Range, duration, size};
 use hoistway_lab::bench::run::{Ended, Outcome};
 use hoistway_lab::bench::suite::{self, Time};
-use hoistway_lab::bench::summary::{Row, Summary, summary};
+use hoistway_lab::bench::summary::{Summary, SummaryRow, summary};
 use hoistway_lab::recommend::Advice;
 use hoistway_lab::result::Run;
 use hoistway_lab::stats::Bound;
@@ -20,7 +20,7 @@ use std::path::Path;
 const JSON_SCHEMA: u32 = 1;
 
 /// What would run, how long it takes, what it reads, writes and changes.
-pub fn plan(plan: &Plan, depends: &[Depends], setting: &Setting) -> String {
+pub fn plan(plan: &BenchPlan, depends: &[Depends], setting: &Setting) -> String {
     let mut out = String::new();
     for line in &setting.about {
         let _ = writeln!(out, "{line}");
@@ -31,7 +31,7 @@ pub fn plan(plan: &Plan, depends: &[Depends], setting: &Setting) -> String {
     let heads = ["workload", "what it asks", "configurations", "measured", takes];
     let mut table = Table::new(&heads, 2);
     for planned in &plan.parts {
-        let Planned { part, configs, run, measured, .. } = planned;
+        let PlannedPart { part, configs, run, measured, .. } = planned;
         let until = if matches!(part.time, Time::Limit(..)) { "at most " } else { "" };
         table.row(vec![
             format!("{}/{}", part.experiment, part.workload),
@@ -136,7 +136,7 @@ fn seconds(t: Nanos) -> String {
 }
 
 /// Lists of configurations, and the experiments that have each.
-fn configs(plan: &Plan) -> Vec<(String, String)> {
+fn configs(plan: &BenchPlan) -> Vec<(String, String)> {
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
     for grid in &plan.grids {
         let ids: Vec<&str> = grid.configs.iter().map(|c| c.id.as_str()).collect();
@@ -150,8 +150,8 @@ fn configs(plan: &Plan) -> Vec<(String, String)> {
 }
 
 /// Everything about it.
-pub fn plan_json(plan: &Plan, depends: &[Depends], setting: &Setting) -> Value {
-    let part = |p: &Planned| {
+pub fn plan_json(plan: &BenchPlan, depends: &[Depends], setting: &Setting) -> Value {
+    let part = |p: &PlannedPart| {
         let ids: Vec<&str> = plan.grids[p.grid].configs.iter().map(|c| c.id.as_str()).collect();
         json!({
             "experiment": p.part.experiment, "workload": p.part.workload, "question": p.part.question,
@@ -181,7 +181,7 @@ pub fn plan_json(plan: &Plan, depends: &[Depends], setting: &Setting) -> Value {
 }
 
 /// What was found.
-pub fn outcome(plan: &Plan, outcome: &Outcome, out: &Path, limit: Option<usize>) -> String {
+pub fn outcome(plan: &BenchPlan, outcome: &Outcome, out: &Path, limit: Option<usize>) -> String {
     let mut text = String::new();
     let runs: Vec<&Run> = outcome.runs.iter().map(|(_, run)| run).collect();
     let found = summary(&runs);
@@ -256,7 +256,7 @@ fn cell(value: Option<(f64, Bound)>, factor: f64) -> String {
 
 /// Everything about it.
 pub fn outcome_json(
-    plan: &Plan,
+    plan: &BenchPlan,
     outcome: &Outcome,
     out: &Path,
     advice: &[Advice],
@@ -264,7 +264,7 @@ pub fn outcome_json(
 ) -> Value {
     let runs: Vec<&Run> = outcome.runs.iter().map(|(_, run)| run).collect();
     let found = summary(&runs);
-    let row = |r: &Row| {
+    let row = |r: &SummaryRow| {
         let values: Vec<Value> = found
             .configs
             .iter()

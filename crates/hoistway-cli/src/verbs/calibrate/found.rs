@@ -1,7 +1,7 @@
 //! What `calibrate` prints: plan, fit table, JSON.
 
 use crate::common::table::Table;
-use hoistway_lab::calibrate::{Found, Raw, Row, undecided};
+use hoistway_lab::calibrate::{FitRow, FoundDrive, Raw, undecided};
 use hoistway_sim::probe::{Subject, Test};
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-fn fit_table(rows: &[Row]) -> String {
+fn fit_table(rows: &[FitRow]) -> String {
     let headings =
         ["test", "figure", "unit", "measured", "simulated", "error", "demerit", "decides"];
     let mut table = Table::new(&headings, 3);
@@ -52,7 +52,7 @@ fn fit_table(rows: &[Row]) -> String {
 /// Below this a submitter comes before the next flush, as everywhere in the simulator.
 const REACTION_SHOWN_US: f64 = 20.0;
 
-pub fn text(raw: &Raw, found: &Found, out: Option<&Path>) -> String {
+pub fn text(raw: &Raw, found: &FoundDrive, out: Option<&Path>) -> String {
     let mut text = fit_table(&found.rows);
     let mut line = |words: String| text.push_str(&format!("\n{words}\n"));
     line(format!(
@@ -91,7 +91,7 @@ pub fn text(raw: &Raw, found: &Found, out: Option<&Path>) -> String {
 }
 
 /// The line for io.cost, and what of it nobody has measured.
-fn io_cost(found: &Found) -> String {
+fn io_cost(found: &FoundDrive) -> String {
     let c = &found.file.iocost;
     let mut line = format!(
         "io.cost.model: rbps={} rseqiops={} rrandiops={} wbps={} wseqiops={} wrandiops={}",
@@ -112,8 +112,8 @@ fn io_cost(found: &Found) -> String {
     line
 }
 
-pub fn json(raw: &Raw, found: &Found) -> String {
-    let row = |r: &Row| {
+pub fn json(raw: &Raw, found: &FoundDrive) -> String {
+    let row = |r: &FitRow| {
         serde_json::json!({
             "test": r.test, "figure": r.what, "unit": r.unit, "measured": r.measured,
             "simulated": r.simulated, "error": r.error(),

@@ -12,7 +12,7 @@ use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway_files::Kind;
 use hoistway_files::input::{self, Limit};
-use hoistway_lab::calibrate::{self, Finding, Options, Raw, Step};
+use hoistway_lab::calibrate::{self, FindOptions, MeasureStep, Raw, SuiteOptions};
 use hoistway_lab::report::fit;
 use hoistway_lab::words::unquoted;
 use hoistway_sim::drive::DriveFile;
@@ -121,10 +121,10 @@ fn usage(flag: &str, e: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{flag}: {e}"))
 }
 
-fn wanted(options: &Calibrate, write: bool) -> Result<Options, Failure> {
+fn wanted(options: &Calibrate, write: bool) -> Result<SuiteOptions, Failure> {
     let write_budget = quantity::bytes(&options.write_budget)
         .map_err(|e| usage(&format!("--write-budget {}", options.write_budget), e))?;
-    Ok(Options { quick: options.quick, write, write_budget, seed: options.seed })
+    Ok(SuiteOptions { quick: options.quick, write, write_budget, seed: options.seed })
 }
 
 /// The drive that is asked has another seed than those it is compared with: nobody knows a drive's dice.
@@ -150,7 +150,7 @@ fn of_simulated(options: &Calibrate, drive: &str) -> Result<(), Failure> {
 /// One calibration.
 struct Session<'a> {
     options: &'a Calibrate,
-    wanted: Options,
+    wanted: SuiteOptions,
     subject: Subject,
     exclude: Vec<String>,
     repetitions: usize,
@@ -185,14 +185,14 @@ impl Session<'_> {
         let mut begun = 0;
         let asked = calibrate::measure(probe, &tests, self.repetitions, &mut raw, &mut |step| {
             match step {
-                Step::Begins { number, test } if !quiet => {
+                MeasureStep::Begins { number, test } if !quiet => {
                     begun = begun
                         .max(tests[..number].iter().map(|t| length(t, self.repetitions)).sum());
                     let rest = (left - begun) / 1_000_000_000;
                     eprintln!("{}/{count} {}: at most {rest} s left", number + 1, test.name);
                 }
-                Step::Begins { .. } => {}
-                Step::Ended { raw } => {
+                MeasureStep::Begins { .. } => {}
+                MeasureStep::Ended { raw } => {
                     if let Some(out) = out {
                         let (path, text) = (answers_file(out), found::raw_text(raw));
                         hoistway_files::write(&path, text.as_bytes(), ANSWERS)
@@ -211,7 +211,7 @@ impl Session<'_> {
         if !self.options.quiet {
             eprintln!("looking for the drive that answers so");
         }
-        let how = Finding {
+        let how = FindOptions {
             id: out.map_or_else(|| "calibrated".into(), stem),
             model: self.options.model.clone(),
             exclude: self.exclude.clone(),

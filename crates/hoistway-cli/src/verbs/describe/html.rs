@@ -1,7 +1,7 @@
 //! The description as a page with charts.
 
 use super::{Described, bytes, percent, short, size_rows};
-use hoistway_lab::report::load::{Page, Series, Shares, Table};
+use hoistway_lab::report::load::{LoadShares, Page, Series, Table};
 use hoistway_trace::Op;
 use hoistway_trace::describe::Party;
 
@@ -24,7 +24,7 @@ pub(super) fn page(d: &Described<'_>) -> Page {
     let shares = |title: &str, axis: &str, rows: Vec<(String, u64)>| {
         let all = rows.iter().map(|(_, n)| n).sum::<u64>().max(1);
         let rows = rows.into_iter().map(|(label, n)| (label, n as f64 / all as f64)).collect();
-        Shares { title: title.into(), axis: axis.into(), rows }
+        LoadShares { title: title.into(), axis: axis.into(), rows }
     };
     let sizes = size_rows(load);
     let mut distributions = Vec::new();

@@ -1,10 +1,10 @@
 //! Answers for programs.
 
-use hoistway_lab::recommend::choose::Fell;
-use hoistway_lab::recommend::compare::{Comparison, Verdict};
+use hoistway_lab::recommend::choose::ChoiceReason;
+use hoistway_lab::recommend::compare::{ScoreDifference, Verdict};
 use hoistway_lab::recommend::doubt::DoubtKind;
 use hoistway_lab::recommend::install::{Lines, Step};
-use hoistway_lab::recommend::{Advice, Answer, Match};
+use hoistway_lab::recommend::{Advice, Match, Recommendation};
 use serde_json::{Value, json as object};
 
 pub fn json(all: &[Advice], by: Match) -> String {
@@ -28,8 +28,10 @@ fn one(a: &Advice, by: Match) -> Value {
     let name = |c: usize| a.field.configs[c].clone();
     let config = a.answer.config();
     let (more, why) = match &a.answer {
-        Answer::NotEnough { more, why } => (Some(*more), Some(why.clone())),
-        Answer::Processors => (None, Some("the processors were measured, not the drive".into())),
+        Recommendation::NotEnough { more, why } => (Some(*more), Some(why.clone())),
+        Recommendation::Processors => {
+            (None, Some("the processors were measured, not the drive".into()))
+        }
         _ => (None, None),
     };
     object!({
@@ -43,7 +45,7 @@ fn one(a: &Advice, by: Match) -> Value {
         "present": name(a.base),
         "sureness": a.sureness.word(),
         "same_in_draws": a.same(),
-        "runner_up": a.runner_up.map(|(c, fell)| object!({ "config": name(c), "lost": word(a, fell) })),
+        "runner_up": a.runner_up.map(|(c, reason)| object!({ "config": name(c), "lost": word(a, reason) })),
         "configs": (0..a.field.configs.len()).map(|c| row(a, c)).collect::<Vec<_>>(),
         "warnings": a.field.warnings.iter().map(|(text, runs)| object!({ "text": text, "runs": runs })).collect::<Vec<_>>(),
         "processor_bound": a.processor_bound().iter().map(|b| object!({
@@ -62,7 +64,7 @@ fn one(a: &Advice, by: Match) -> Value {
             "kind": kind(&d.kind), "instead": d.instead.map(name),
         })).collect::<Vec<_>>(),
         "rejected": a.rejected.iter().map(|&(c, i)| object!({
-            "config": name(c), "limit": word(a, Fell::Limit(i)), "keeps": a.kept(c, i),
+            "config": name(c), "limit": word(a, ChoiceReason::Limit(i)), "keeps": a.kept(c, i),
         })).collect::<Vec<_>>(),
         "for_good": config.is_some() && a.not_for_good().is_none(),
         "next": more.map(|more| super::words::commands(a, more)),
@@ -82,19 +84,19 @@ fn kind(kind: &DoubtKind) -> &'static str {
     }
 }
 
-fn word(a: &Advice, fell: Fell) -> String {
-    match fell {
-        Fell::Chosen => "chosen".into(),
-        Fell::Incomplete => "incomplete".into(),
-        Fell::Limit(i) => match &a.plan.limits[i].limit {
+fn word(a: &Advice, reason: ChoiceReason) -> String {
+    match reason {
+        ChoiceReason::Chosen => "chosen".into(),
+        ChoiceReason::Incomplete => "incomplete".into(),
+        ChoiceReason::Limit(i) => match &a.plan.limits[i].limit {
             hoistway_lab::recommend::goal::Limit::Keeps { aspect, .. } => {
                 format!("limit: {}", aspect.words())
             }
             hoistway_lab::recommend::goal::Limit::Below(_) => "limit: latency".into(),
             hoistway_lab::recommend::goal::Limit::Others { .. } => "limit: others".into(),
         },
-        Fell::Criterion(i) => format!("criterion: {}", a.plan.criteria[i].name),
-        Fell::Tie => "tie".into(),
+        ChoiceReason::Criterion(i) => format!("criterion: {}", a.plan.criteria[i].name),
+        ChoiceReason::Tie => "tie".into(),
     }
 }
 
@@ -110,14 +112,14 @@ fn row(a: &Advice, c: usize) -> Value {
     });
     object!({
         "config": a.field.configs[c],
-        "why": word(a, a.choice.fell[c]),
+        "why": word(a, a.choice.reasons[c]),
         "in_draws": a.stability[c],
         "effects": effects.collect::<Vec<_>>(),
     })
 }
 
 /// The ratio (of shares: the difference) and its interval.
-fn figures(part: bool, rises: bool, x: &Comparison) -> (f64, Option<f64>, Option<f64>) {
+fn figures(part: bool, rises: bool, x: &ScoreDifference) -> (f64, Option<f64>, Option<f64>) {
     let of = |d: f64| match (part, rises) {
         (true, _) => d,
         (_, true) => (-d).exp(),

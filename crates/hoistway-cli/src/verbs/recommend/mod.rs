@@ -11,7 +11,7 @@ use crate::common::output::print;
 use crate::common::run_dirs::directories_below;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as advise};
+use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, RunSource, recommend as advise};
 use hoistway_lab::result::{Run, Together};
 use std::path::PathBuf;
 use text::Shown;
@@ -132,13 +132,13 @@ pub fn stand(all: &[Advice]) -> bool {
 }
 
 /// The runs of these directories and folders of directories.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+pub fn read(paths: &[PathBuf]) -> Result<Vec<RunSource>, Failure> {
     let (mut sources, together) = (Vec::new(), Together::default());
     for path in paths {
         for dir in directories_below(path)? {
             let run =
                 Run::read_among(&dir, &together).map_err(|e| Failure::Usage(e.to_string()))?;
-            sources.push(Source { name: dir.display().to_string(), run });
+            sources.push(RunSource { name: dir.display().to_string(), run });
         }
     }
     Ok(sources)

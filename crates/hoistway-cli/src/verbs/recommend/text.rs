@@ -4,14 +4,14 @@ use super::{rules, words};
 use crate::common::table::{Table, limit, three};
 use hoistway_lab::config::WBT;
 use hoistway_lab::recommend::advice::BaseIs;
-use hoistway_lab::recommend::choose::Fell;
-use hoistway_lab::recommend::compare::{Comparison, Verdict};
+use hoistway_lab::recommend::choose::ChoiceReason;
+use hoistway_lab::recommend::compare::{ScoreDifference, Verdict};
 use hoistway_lab::recommend::field::{Quantity, Strain};
 use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
 use hoistway_lab::recommend::processor::{Decisions, grouped};
-use hoistway_lab::recommend::{Advice, Answer, Match};
+use hoistway_lab::recommend::{Advice, Match, Recommendation};
 use hoistway_lab::words::counted;
 use std::fmt::Write as _;
 
@@ -66,24 +66,28 @@ pub(super) fn headline(a: &Advice) -> String {
     let name = |c: usize| a.field.configs[c].as_str();
     let sure = || format!("{} ({:.0} % of draws)", a.sureness.word(), 100.0 * a.same());
     match &a.answer {
-        Answer::Change(c) => format!("{} instead of {}, {}", name(*c), name(a.base), sure()),
-        Answer::Keep(c) => match a.base_is {
+        Recommendation::Change(c) => {
+            format!("{} instead of {}, {}", name(*c), name(a.base), sure())
+        }
+        Recommendation::Keep(c) => match a.base_is {
             BaseIs::Present | BaseIs::Asked | BaseIs::Like(_) => {
                 format!("keep {}, {}", name(*c), sure())
             }
             _ => format!("{}, {}", name(*c), sure()),
         },
-        Answer::NoDifference(c) => match a.base_is {
+        Recommendation::NoDifference(c) => match a.base_is {
             BaseIs::Present | BaseIs::Asked | BaseIs::Like(_) => {
                 format!("no difference; {} stays because it is there, {}", name(*c), sure())
             }
             _ => format!("no difference; {} is the simplest, {}", name(*c), sure()),
         },
-        Answer::Nothing(c) => {
+        Recommendation::Nothing(c) => {
             format!("no configuration keeps the limits; {} comes nearest", name(*c))
         }
-        Answer::Processors => "not decided: the processors were measured, not the drive".into(),
-        Answer::NotEnough { more, .. } => {
+        Recommendation::Processors => {
+            "not decided: the processors were measured, not the drive".into()
+        }
+        Recommendation::NotEnough { more, .. } => {
             format!("not enough data: run {} more", counted(*more, "round"))
         }
     }
@@ -93,7 +97,7 @@ pub(super) fn headline(a: &Advice) -> String {
 pub(super) fn reasons(a: &Advice) -> String {
     let mut out = String::new();
     let chosen = a.answer.config().or(a.choice.config);
-    if let Answer::NotEnough { why, more } = &a.answer {
+    if let Recommendation::NotEnough { why, more } = &a.answer {
         let _ = writeln!(out, "why         {why}");
         words::commands(a, *more)
             .iter()
@@ -123,11 +127,11 @@ pub(super) fn reasons(a: &Advice) -> String {
             let _ = writeln!(out, "worse in    {}", hidden.join("; "));
         }
     }
-    if let Answer::Keep(c) = a.answer {
+    if let Recommendation::Keep(c) = a.answer {
         out.push_str(&beside(a, c));
     }
     out.push_str(&not_judged(a));
-    if a.answer == Answer::Processors {
+    if a.answer == Recommendation::Processors {
         return out;
     }
     out.push_str(&words::coarse(a));
@@ -151,9 +155,9 @@ pub(super) fn reasons(a: &Advice) -> String {
     }
     out.push_str(&words::limits(a));
     match a.runner_up {
-        Some((second, fell)) => {
+        Some((second, reason)) => {
             let name = &a.field.configs[second];
-            let _ = writeln!(out, "runner-up   {name}: {}", lost(a, second, fell));
+            let _ = writeln!(out, "runner-up   {name}: {}", lost(a, second, reason));
         }
         None if a.answer.config().is_some() => {
             out.push_str("runner-up   no other keeps the limits\n")
@@ -169,7 +173,7 @@ fn beside(a: &Advice, kept: usize) -> String {
     let others = (0..a.field.configs.len()).filter(|&o| o != kept && a.complete(o));
     let (alike, other): (Vec<usize>, Vec<usize>) = others.partition(|&o| a.alike(o));
     let (tie, worse): (Vec<usize>, Vec<usize>) =
-        other.into_iter().partition(|&o| a.choice.fell[o] == Fell::Tie);
+        other.into_iter().partition(|&o| a.choice.reasons[o] == ChoiceReason::Tie);
     let mut out = String::new();
     for (word, list) in [("same", alike), ("as good", tie), ("not better", worse)] {
         let names: Vec<&str> = list.iter().map(|&c| a.field.configs[c].as_str()).collect();
@@ -243,7 +247,7 @@ fn hidden(a: &Advice, chosen: usize) -> Vec<String> {
 }
 
 /// `latency 3.40 times shorter (3.10 to 3.70)`.
-fn effect(aspect: Aspect, x: &Comparison) -> String {
+fn effect(aspect: Aspect, x: &ScoreDifference) -> String {
     let interval = |of: &dyn Fn(f64) -> f64| match x.interval() {
         Some((low, high)) => {
             let (a, b) = (of(low), of(high));
@@ -275,13 +279,13 @@ fn effect(aspect: Aspect, x: &Comparison) -> String {
 }
 
 /// Why a configuration is not the one.
-fn lost(a: &Advice, config: usize, fell: Fell) -> String {
+fn lost(a: &Advice, config: usize, reason: ChoiceReason) -> String {
     let reference = a.answer.config().or(a.choice.config).unwrap_or(a.base);
-    match fell {
-        Fell::Chosen => "recommended".into(),
-        Fell::Incomplete => "not measured in everything that counts".into(),
-        Fell::Limit(i) => words::broken(a, config, i),
-        Fell::Criterion(i) => {
+    match reason {
+        ChoiceReason::Chosen => "recommended".into(),
+        ChoiceReason::Incomplete => "not measured in everything that counts".into(),
+        ChoiceReason::Limit(i) => words::broken(a, config, i),
+        ChoiceReason::Criterion(i) => {
             let criterion = &a.plan.criteria[i];
             let said = a.by_criterion(i, config, reference).map(|x| {
                 let part = criterion.aspects.iter().any(|a| a.is_part());
@@ -297,10 +301,10 @@ fn lost(a: &Advice, config: usize, fell: Fell) -> String {
                 a.field.configs[reference]
             )
         }
-        Fell::Tie if Some(reference) == a.plan.base => {
+        ChoiceReason::Tie if Some(reference) == a.plan.base => {
             "as good, but the other is there already".into()
         }
-        Fell::Tie => "as good, but less simple".into(),
+        ChoiceReason::Tie => "as good, but less simple".into(),
     }
 }
 
@@ -310,13 +314,13 @@ fn others(part: f64) -> String {
 
 /// What became of a configuration, in a word or two.
 fn verdict(a: &Advice, config: usize) -> String {
-    match a.choice.fell[config] {
-        Fell::Chosen if a.answer.config().is_some() => "recommended".into(),
-        Fell::Chosen => "so far".into(),
-        Fell::Incomplete => "not measured".into(),
-        Fell::Limit(i) => words::beyond(a, config, i),
-        Fell::Criterion(i) => format!("behind: {}", a.plan.criteria[i].name),
-        Fell::Tie => "as good".into(),
+    match a.choice.reasons[config] {
+        ChoiceReason::Chosen if a.answer.config().is_some() => "recommended".into(),
+        ChoiceReason::Chosen => "so far".into(),
+        ChoiceReason::Incomplete => "not measured".into(),
+        ChoiceReason::Limit(i) => words::beyond(a, config, i),
+        ChoiceReason::Criterion(i) => format!("behind: {}", a.plan.criteria[i].name),
+        ChoiceReason::Tie => "as good".into(),
     }
 }
 
@@ -370,7 +374,7 @@ fn aside(a: &Advice, aspect: Aspect) -> Option<&Quantity> {
     a.field.set_aside.iter().find(told).filter(|_| a.field.lost(aspect))
 }
 
-fn ratio(aspect: Aspect, x: &Comparison, margin: f64, own: bool) -> String {
+fn ratio(aspect: Aspect, x: &ScoreDifference, margin: f64, own: bool) -> String {
     if own {
         return if aspect.is_part() { "0".into() } else { "x1".into() };
     }

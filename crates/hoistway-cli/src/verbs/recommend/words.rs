@@ -6,8 +6,8 @@ use hoistway::Nanos;
 use hoistway_lab::bench::plan::as_budget;
 use hoistway_lab::bench::record::Record;
 use hoistway_lab::recommend::Advice;
-use hoistway_lab::recommend::choose::Fell;
-use hoistway_lab::recommend::compare::{Comparison, ROUNDS_MAX, Verdict};
+use hoistway_lab::recommend::choose::ChoiceReason;
+use hoistway_lab::recommend::compare::{ROUNDS_MAX, ScoreDifference, Verdict};
 use hoistway_lab::recommend::doubt::{Doubt, DoubtKind, RAISING};
 use hoistway_lab::recommend::field::Unit;
 use hoistway_lab::recommend::goal::{Aspect, Limit};
@@ -17,8 +17,8 @@ use std::path::Path;
 /// Who is ruled out by which limit, who would gain a lot, and what the answer hangs by.
 pub fn limits(a: &Advice) -> String {
     let mut out = String::new();
-    for (c, fell) in a.choice.fell.iter().enumerate() {
-        if let Fell::Limit(i) = fell {
+    for (c, reason) in a.choice.reasons.iter().enumerate() {
+        if let ChoiceReason::Limit(i) = reason {
             let _ = writeln!(out, "ruled out   {}: {}", a.field.configs[c], broken(a, c, *i));
         }
     }
@@ -92,7 +92,7 @@ pub fn changes(a: &Advice, config: usize, over: usize) -> Vec<String> {
 }
 
 /// `reads 145 times sooner`, `copies 16 % slower`; `None` of what the others say already.
-fn said(aspect: Aspect, x: &Comparison) -> Option<String> {
+fn said(aspect: Aspect, x: &ScoreDifference) -> Option<String> {
     let (what, more, less) = match aspect {
         Aspect::Startup => ("programs start", "later", "sooner"),
         Aspect::Interactive => ("reads", "later", "sooner"),
@@ -241,8 +241,8 @@ fn with_flag(command: &str, flag: &str, value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn compared(mean: f64) -> Comparison {
-        Comparison { mean, sd: Some(0.0), rounds: 4, at_least: false, at_most: false }
+    fn compared(mean: f64) -> ScoreDifference {
+        ScoreDifference { mean, sd: Some(0.0), rounds: 4, at_least: false, at_most: false }
     }
 
     #[test]

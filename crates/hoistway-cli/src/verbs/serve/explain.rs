@@ -3,7 +3,7 @@
 use hoistway::Instant;
 use hoistway::Nanos;
 use hoistway::sched::Entry;
-use hoistway_lab::explain::{Subject, Teller};
+use hoistway_lab::explain::{StoryWriter, Subject};
 use hoistway_serve::Device;
 use hoistway_serve::device::{TraceBatch, TraceClient, TraceReader};
 use hoistway_serve::net::line::{Answer, Lines};
@@ -48,7 +48,7 @@ pub fn stream(device: Device, about: About, limit: u64, seconds: f64) -> Result<
 struct Narration {
     trace: TraceReader,
     about: About,
-    teller: Teller,
+    writer: StoryWriter,
     scheduler: Option<&'static Entry>,
     limit: usize,
     told: usize,
@@ -64,8 +64,8 @@ impl Narration {
             begin: trace.begin(),
             end: Instant::from_nanos(u64::MAX),
         };
-        let teller = Teller::new(subject, usize::MAX);
-        Narration { trace, about, teller, scheduler: None, limit, told: 0, dropped: 0 }
+        let writer = StoryWriter::new(subject, usize::MAX);
+        Narration { trace, about, writer, scheduler: None, limit, told: 0, dropped: 0 }
     }
 
     /// Until the time is over, the lines are told, the client has left, or nobody listens.
@@ -82,7 +82,7 @@ impl Narration {
             }
             let Ok(batch) = self.trace.take() else { return };
             let present = self.hear(batch);
-            let told = self.teller.take();
+            let told = self.writer.take();
             if !self.say(lines, told) {
                 return;
             }
@@ -95,7 +95,7 @@ impl Narration {
                 break;
             }
         }
-        let told = self.teller.finish();
+        let told = self.writer.finish();
         if self.say(lines, told) {
             let last = json!({ "end": end, "lines": self.told, "dropped": self.dropped });
             lines.send(&last.to_string());
@@ -113,7 +113,7 @@ impl Narration {
             About::Group(name) => who.group == *name,
         };
         let procs: BTreeSet<u32> = batch.clients.iter().filter(is_mine).map(|w| w.proc.0).collect();
-        let subject = self.teller.subject_mut();
+        let subject = self.writer.subject_mut();
         let present = !procs.is_empty() || matches!(self.about, About::Group(_));
         // Who has just left is still told of.
         if present {
@@ -126,23 +126,23 @@ impl Narration {
             };
             subject.names.insert(who.proc.0, name);
         }
-        batch.records.iter().for_each(|record| self.teller.tell(record));
+        batch.records.iter().for_each(|record| self.writer.tell(record));
         if batch.dropped > 0 {
             self.dropped += batch.dropped;
-            self.teller.missed(batch.dropped);
+            self.writer.missed(batch.dropped);
         }
         present
     }
 
     /// The scheduler there is, at the beginning or from now on: its queues are its own.
     fn met(&mut self, scheduler: &'static Entry) {
-        let mut subject = self.teller.subject_mut().clone();
+        let mut subject = self.writer.subject_mut().clone();
         subject.scheduler = Some(scheduler);
-        let first = self.teller.subject_mut().names.is_empty();
-        self.teller = Teller::new(subject, usize::MAX);
+        let first = self.writer.subject_mut().names.is_empty();
+        self.writer = StoryWriter::new(subject, usize::MAX);
         if first {
             for used in self.trace.queues() {
-                self.teller.uses(used.proc, used.sync, used.queue);
+                self.writer.uses(used.proc, used.sync, used.queue);
             }
         }
     }

@@ -3,8 +3,8 @@
 use super::super::pace::{self, Pace};
 use super::super::{files, suite::Part};
 use super::{
-    Able, Estimate, PLANNED, Plan, PlanError, Planned, ROUNDS_MAX, ROUNDS_MIN, Subject, Wish,
-    as_budget, as_flag, of_part,
+    Able, BenchPlan, BenchPlanError, BenchRequest, BenchSubject, Estimate, PLANNED, PlannedPart,
+    ROUNDS_MAX, ROUNDS_MIN, as_budget, as_flag, of_part,
 };
 use crate::config::Config;
 use crate::experiment::{Experiment, Options};
@@ -21,8 +21,8 @@ pub(super) struct Bounds {
 }
 
 /// Parts that fit the limits.
-pub(super) struct Fit {
-    pub parts: Vec<Cost>,
+pub(super) struct FittingParts {
+    pub parts: Vec<PartCost>,
     left_out: Vec<(Part, String)>,
     /// How long runs are.
     pub pace: Pace,
@@ -35,7 +35,7 @@ pub(super) struct Fit {
 
 /// What a part takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cost {
+pub(super) struct PartCost {
     part: Part,
     configs: usize,
     measured: Nanos,
@@ -47,15 +47,15 @@ pub(super) struct Cost {
     files: u64,
 }
 
-impl Fit {
+impl FittingParts {
     pub fn find(
-        subject: &Subject,
+        subject: &BenchSubject,
         able: &Able<'_>,
         pace: Pace,
         bounds: Bounds,
-    ) -> Result<Fit, PlanError> {
+    ) -> Result<FittingParts, BenchPlanError> {
         let Bounds { limit, rounds, .. } = bounds;
-        let mut fit = Fit {
+        let mut fit = FittingParts {
             parts: Vec::new(),
             left_out: Vec::new(),
             pace,
@@ -74,7 +74,7 @@ impl Fit {
                     continue;
                 }
             };
-            let cost = Cost::of(part, configs, subject, pace)?;
+            let cost = PartCost::of(part, configs, subject, pace)?;
             // Files are reused from run to run.
             let files = fit.files.max(cost.files);
             let prepare = match subject.prepares {
@@ -135,7 +135,7 @@ impl Fit {
         (all as u32).max(ROUNDS_MIN)
     }
 
-    pub fn plan(self, wish: &Wish, subject: &Subject, bounds: Bounds) -> Plan {
+    pub fn plan(self, request: &BenchRequest, subject: &BenchSubject, bounds: Bounds) -> BenchPlan {
         let (time, read, written) = self.round();
         let n = bounds.rounds;
         let made = if subject.prepares { self.files } else { 0 };
@@ -151,21 +151,21 @@ impl Fit {
         for cost in &self.parts {
             let id = cost.part.experiment;
             let at = grids.iter().position(|g| g.experiment.id == id).unwrap_or_else(|| {
-                grids.push(grid(&cost.part, wish, subject));
+                grids.push(grid(&cost.part, request, subject));
                 grids.len() - 1
             });
             let grid = &mut grids[at];
             measure(&mut grid.experiment, cost.part.workload, cost.measured);
             grid.workloads.push(cost.part.workload.into());
             let workload = grid.workloads.len() - 1;
-            let Cost { part, configs, measured, run, .. } = *cost;
-            parts.push(Planned { part, grid: at, workload, configs, measured, run });
+            let PartCost { part, configs, measured, run, .. } = *cost;
+            parts.push(PlannedPart { part, grid: at, workload, configs, measured, run });
         }
         for (at, grid) in grids.iter_mut().enumerate() {
             grid.command = command(grid, parts.iter().filter(|p| p.grid == at));
         }
-        Plan {
-            level: wish.level,
+        BenchPlan {
+            level: request.level,
             limit: bounds.limit,
             pace: self.pace,
             writes_limit: bounds.writes,
@@ -176,27 +176,27 @@ impl Fit {
             left_out: self.left_out,
             grids,
             estimate,
-            seed: wish.seed,
+            seed: request.seed,
         }
     }
 }
 
 /// The experiment's grid, without workloads, and with room for every round there may ever be.
-fn grid(part: &Part, wish: &Wish, subject: &Subject) -> Grid {
+fn grid(part: &Part, request: &BenchRequest, subject: &BenchSubject) -> Grid {
     Grid {
         experiment: pace::experiment(part),
         drives: vec![subject.drive.clone()],
         workloads: Vec::new(),
-        configs: of_part(part, wish).to_vec(),
+        configs: of_part(part, request).to_vec(),
         reps: ROUNDS_MAX,
-        seed: wish.seed,
+        seed: request.seed,
         options: Options::default(),
         command: String::new(),
     }
 }
 
 /// What repeats a grid: a command for each measured time.
-fn command<'a>(grid: &Grid, parts: impl Iterator<Item = &'a Planned>) -> String {
+fn command<'a>(grid: &Grid, parts: impl Iterator<Item = &'a PlannedPart>) -> String {
     let mut by_time: Vec<(Nanos, Vec<&str>)> = Vec::new();
     for planned in parts {
         match by_time.iter_mut().find(|(t, _)| *t == planned.measured) {
@@ -228,7 +228,7 @@ pub(super) fn job<'a>(
     experiment: &Experiment,
     part: &Part,
     config: &Config,
-    subject: &'a Subject,
+    subject: &'a BenchSubject,
 ) -> Result<Job<'a>, RunError> {
     let workload = experiment.workload(part.workload).expect("the suite names workloads");
     experiment
@@ -242,13 +242,13 @@ fn measure(experiment: &mut Experiment, workload: &str, measured: Nanos) {
     found.expect("the suite names workloads").measured = Some(measured);
 }
 
-impl Cost {
+impl PartCost {
     fn of(
         part: &Part,
         configs: &[Config],
-        subject: &Subject,
+        subject: &BenchSubject,
         pace: Pace,
-    ) -> Result<Cost, PlanError> {
+    ) -> Result<PartCost, BenchPlanError> {
         let mut experiment = pace::experiment(part);
         let measured = pace.measured(part, &job(&experiment, part, &configs[0], subject)?);
         measure(&mut experiment, part.workload, measured);
@@ -260,7 +260,7 @@ impl Cost {
         // Dirty pages are written out before the next run begins.
         let drain =
             if part.writes && subject.prepares { over(files, subject.rates.write) } else { 0 };
-        Ok(Cost {
+        Ok(PartCost {
             part: *part,
             configs: configs.len(),
             measured,

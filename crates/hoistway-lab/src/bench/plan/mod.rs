@@ -14,14 +14,14 @@
 mod fit;
 mod words;
 
-pub use words::{PlanError, as_budget, as_flag, duration, size};
+pub use words::{BenchPlanError, as_budget, as_flag, duration, size};
 
 use super::pace::Pace;
 use super::suite::{self, Part, SUITE, Under};
 use crate::config::Config;
 use crate::run::Grid;
 use crate::world::WorldError;
-use fit::{Bounds, Fit};
+use fit::{Bounds, FittingParts};
 use hoistway::Nanos;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::Job;
@@ -120,7 +120,7 @@ pub(super) fn planned_for(time_ns: u64) -> u64 {
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct BenchRequest {
     /// How thorough.
     pub level: Level,
     /// All of it may take so long; `None`: as the level says.
@@ -139,7 +139,7 @@ pub struct Wish {
 
 /// What is known of the place beforehand.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct BenchSubject {
     /// The drive, as the world sees it.
     pub drive: DriveFile,
     /// Bytes per second that it reads and writes, about.
@@ -165,7 +165,7 @@ pub struct Rates {
 
 /// What will run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct BenchPlan {
     /// How thorough.
     pub level: Level,
     /// The limit of time, of the wall clock or in processor time.
@@ -181,7 +181,7 @@ pub struct Plan {
     /// Rounds where runs take less than was foreseen: on real storage the time that is left makes the answer surer.
     pub most: u32,
     /// What runs, the most important first.
-    pub parts: Vec<Planned>,
+    pub parts: Vec<PlannedPart>,
     /// Parts of the suite that do not run, and why.
     pub left_out: Vec<(Part, String)>,
     /// One grid for each experiment that has parts, in the order of their first ones.
@@ -194,7 +194,7 @@ pub struct Plan {
 
 /// A part that runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned {
+pub struct PlannedPart {
     /// Which.
     pub part: Part,
     /// Index of its grid.
@@ -232,21 +232,25 @@ pub type Check<'a> = &'a dyn Fn(&Job<'_>) -> Result<(), WorldError>;
 /// # Errors
 ///
 /// Limits that nothing fits, or a place where nothing can run.
-pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, PlanError> {
-    if wish.configs.len() < 2 && wish.shares.len() < 2 {
-        return Err(PlanError::Configs);
+pub fn plan(
+    request: &BenchRequest,
+    subject: &BenchSubject,
+    check: Check<'_>,
+) -> Result<BenchPlan, BenchPlanError> {
+    if request.configs.len() < 2 && request.shares.len() < 2 {
+        return Err(BenchPlanError::Configs);
     }
-    let amount = wish.level.amount();
+    let amount = request.level.amount();
     let usual = if subject.real { amount.time } else { amount.processor };
-    let limit = wish.time.unwrap_or(usual);
+    let limit = request.time.unwrap_or(usual);
     let usual = if subject.wears { amount.writes } else { u64::MAX };
-    let writes_limit = wish.writes.unwrap_or(usual);
-    let able = able(wish, subject, check)?;
+    let writes_limit = request.writes.unwrap_or(usual);
+    let able = able(request, subject, check)?;
     let bounds = |rounds: u32| Bounds { limit, writes: writes_limit, rounds: rounds.into() };
-    let with = |pace: Pace, rounds: u32| Fit::find(subject, &able, pace, bounds(rounds));
-    let mut fitted = wish.rounds.unwrap_or(ROUNDS_WANTED);
-    let mut fit = with(Pace::of(wish.level, &amount, subject), fitted)?;
-    let rounds = wish.rounds.unwrap_or(ROUNDS_MIN);
+    let with = |pace: Pace, rounds: u32| FittingParts::find(subject, &able, pace, bounds(rounds));
+    let mut fitted = request.rounds.unwrap_or(ROUNDS_WANTED);
+    let mut fit = with(Pace::of(request.level, &amount, subject), fitted)?;
+    let rounds = request.rounds.unwrap_or(ROUNDS_MIN);
     if fit.parts.len() < 2 {
         fitted = rounds;
         fit = with(fit.pace, rounds)?;
@@ -260,26 +264,30 @@ pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, Pl
     if fit.parts.is_empty() {
         let least = fit.least.unwrap_or(limit);
         return Err(match fit.files > writes_limit {
-            true => PlanError::Writes { given: writes_limit, least: fit.files },
-            false => PlanError::Time { given: limit, least },
+            true => BenchPlanError::Writes { given: writes_limit, least: fit.files },
+            false => BenchPlanError::Time { given: limit, least },
         });
     }
     let most = if subject.real { amount.rounds } else { amount.simulated };
-    let rounds = wish.rounds.unwrap_or_else(|| fit.rounds(most, limit, writes_limit));
-    let most = match wish.rounds.is_none() && subject.real {
+    let rounds = request.rounds.unwrap_or_else(|| fit.rounds(most, limit, writes_limit));
+    let most = match request.rounds.is_none() && subject.real {
         true => most.max(rounds),
         false => rounds,
     };
-    Ok(Plan { most, fitted, ..fit.plan(wish, subject, bounds(rounds)) })
+    Ok(BenchPlan { most, fitted, ..fit.plan(request, subject, bounds(rounds)) })
 }
 
 /// Each part with its configurations, or why it cannot run here.
 type Able<'a> = Vec<(Part, Result<&'a [Config], String>)>;
 
-fn able<'a>(wish: &'a Wish, subject: &Subject, check: Check<'_>) -> Result<Able<'a>, PlanError> {
+fn able<'a>(
+    request: &'a BenchRequest,
+    subject: &BenchSubject,
+    check: Check<'_>,
+) -> Result<Able<'a>, BenchPlanError> {
     let mut all: Able<'a> = Vec::new();
     for part in SUITE {
-        let configs = of_part(part, wish);
+        let configs = of_part(part, request);
         if configs.len() < 2 {
             all.push((*part, Err("fewer than two configurations to compare".into())));
             continue;
@@ -289,12 +297,12 @@ fn able<'a>(wish: &'a Wish, subject: &Subject, check: Check<'_>) -> Result<Able<
         match check(&job) {
             Ok(()) => all.push((*part, Ok(configs))),
             Err(WorldError::Usage(why)) => all.push((*part, Err(why))),
-            Err(WorldError::Environment(what)) => return Err(PlanError::Environment(what)),
+            Err(WorldError::Environment(what)) => return Err(BenchPlanError::Environment(what)),
         }
     }
     match all.iter().find_map(|(_, able)| able.as_ref().err()) {
         Some(why) if all.iter().all(|(_, able)| able.is_err()) => {
-            Err(PlanError::Nothing { why: why.clone() })
+            Err(BenchPlanError::Nothing { why: why.clone() })
         }
         _ => Ok(all),
     }
@@ -321,17 +329,17 @@ const RATES: (i32, f64) = (12, 1.25);
 ///
 /// As of [`plan()`], of what has nothing to do with the rate.
 pub fn depends(
-    wish: &Wish,
-    subject: &Subject,
+    request: &BenchRequest,
+    subject: &BenchSubject,
     check: Check<'_>,
-) -> Result<Vec<Depends>, PlanError> {
+) -> Result<Vec<Depends>, BenchPlanError> {
     let mut tried: Vec<(u64, Vec<Part>)> = Vec::new();
     for step in -RATES.0..=RATES.0 {
         let write = (subject.rates.write as f64 * RATES.1.powi(step)) as u64;
-        let subject = Subject { rates: Rates { write, ..subject.rates }, ..subject.clone() };
-        let parts = match plan(wish, &subject, check) {
+        let subject = BenchSubject { rates: Rates { write, ..subject.rates }, ..subject.clone() };
+        let parts = match plan(request, &subject, check) {
             Ok(plan) => plan.parts.iter().map(|p| p.part).collect(),
-            Err(PlanError::Time { .. } | PlanError::Writes { .. }) => Vec::new(),
+            Err(BenchPlanError::Time { .. } | BenchPlanError::Writes { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
         tried.push((write, parts));
@@ -355,15 +363,15 @@ pub fn depends(
 }
 
 /// The configurations that a part runs under.
-fn of_part<'a>(part: &Part, wish: &'a Wish) -> &'a [Config] {
+fn of_part<'a>(part: &Part, request: &'a BenchRequest) -> &'a [Config] {
     match part.configs {
-        Under::Whole => &wish.configs,
-        Under::Shares => &wish.shares,
+        Under::Whole => &request.configs,
+        Under::Shares => &request.shares,
     }
 }
 
 /// What the results of one plan have in common with those that may be put together with them.
-pub fn key(plan: &Plan, world: &str, program: &str, place: &str) -> String {
+pub fn key(plan: &BenchPlan, world: &str, program: &str, place: &str) -> String {
     let mut text = format!("{program}\n{world} {place}\nsuite {}\n", suite::name());
     for grid in &plan.grids {
         let ids: Vec<&str> = grid.configs.iter().map(|c| c.id.as_str()).collect();

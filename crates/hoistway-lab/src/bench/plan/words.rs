@@ -8,7 +8,7 @@ use std::fmt;
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PlanError {
+pub enum BenchPlanError {
     /// The time does not suffice for three rounds of one part.
     Time {
         /// What was given.
@@ -36,37 +36,39 @@ pub enum PlanError {
     Environment(String),
 }
 
-impl fmt::Display for PlanError {
+impl fmt::Display for BenchPlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PlanError::Time { given, least } => write!(
+            BenchPlanError::Time { given, least } => write!(
                 f,
                 "--time {} does not suffice: {ROUNDS_MIN} rounds of the shortest suite take {} here; give more time, or \
                  fewer configurations with --config",
                 duration(*given),
                 duration(*least)
             ),
-            PlanError::Writes { given, least } => write!(
+            BenchPlanError::Writes { given, least } => write!(
                 f,
                 "--write-budget {} does not suffice: the files alone are {}",
                 size(*given),
                 size(*least)
             ),
-            PlanError::Configs => f.write_str(
+            BenchPlanError::Configs => f.write_str(
                 "fewer than two configurations are left to compare; name others with --config",
             ),
-            PlanError::Run(error) => error.fmt(f),
-            PlanError::Nothing { why } => write!(f, "nothing of the suite can run here: {why}"),
-            PlanError::Environment(what) => f.write_str(what),
+            BenchPlanError::Run(error) => error.fmt(f),
+            BenchPlanError::Nothing { why } => {
+                write!(f, "nothing of the suite can run here: {why}")
+            }
+            BenchPlanError::Environment(what) => f.write_str(what),
         }
     }
 }
 
-impl std::error::Error for PlanError {}
+impl std::error::Error for BenchPlanError {}
 
-impl From<RunError> for PlanError {
-    fn from(error: RunError) -> PlanError {
-        PlanError::Run(error)
+impl From<RunError> for BenchPlanError {
+    fn from(error: RunError) -> BenchPlanError {
+        BenchPlanError::Run(error)
     }
 }
 

@@ -13,19 +13,19 @@ fn beside_a_mix(kept: f64) -> Run {
 fn near_a_limit_nothing_is_sure_and_it_is_said_what_would_be_otherwise() {
     let (quick, standard) =
         (ask(&beside_a_mix(92.0), "desktop"), ask(&beside_a_mix(84.0), "desktop"));
-    assert_eq!((&quick.answer, quick.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&quick.answer, quick.sureness), (&Recommendation::Change(2), Sureness::Likely));
     let tighter = |d: &doubt::Doubt| match d.kind {
         doubt::DoubtKind::Limit(goal::Limit::Keeps { part, .. }) => (part > 0.94, d.instead),
         _ => panic!("{d:?}"),
     };
     assert_eq!(quick.hangs_by.iter().map(tighter).collect::<Vec<_>>(), [(true, Some(1))]);
     // No limit is near, but BFQ without its raising was not tried.
-    assert_eq!((&standard.answer, standard.sureness), (&Answer::Keep(1), Sureness::Likely));
+    assert_eq!((&standard.answer, standard.sureness), (&Recommendation::Keep(1), Sureness::Likely));
     assert_eq!(standard.hangs_by.len(), 1, "{:?}", standard.hangs_by);
     assert_eq!((standard.gains_a_lot(), standard.rejected.clone()), (vec![2], vec![(2, 0)]));
     assert!((standard.kept(2, 0) - 0.84).abs() < 0.01, "{}", standard.kept(2, 0));
     let between = ask(&beside_a_mix(87.0), "desktop");
-    assert_eq!((&between.answer, between.sureness), (&Answer::Keep(1), Sureness::Likely));
+    assert_eq!((&between.answer, between.sureness), (&Recommendation::Keep(1), Sureness::Likely));
 }
 
 /// A quick bench of a disk kept mq-deadline for throughput, the standard one changed to a BFQ that it alone tries, and
@@ -34,13 +34,13 @@ fn near_a_limit_nothing_is_sure_and_it_is_said_what_would_be_otherwise() {
 fn nothing_surely_beats_a_bfq_that_was_not_tried() {
     for goal in ["desktop", "server", "throughput"] {
         let quick = ask(&beside_a_mix(70.0), goal);
-        assert_eq!((&quick.answer, quick.sureness), (&Answer::Keep(1), Sureness::Likely));
+        assert_eq!((&quick.answer, quick.sureness), (&Recommendation::Keep(1), Sureness::Likely));
         let untried = |d: &doubt::Doubt| d.kind == doubt::DoubtKind::Untried(doubt::CALM);
         assert!(quick.hangs_by.iter().any(untried), "{:?}", quick.hangs_by);
     }
     // Nor is the one that raises surely the better of the two, where nobody's start comes first.
     let chosen = ask(&beside_a_mix(130.0), "throughput");
-    assert_eq!((&chosen.answer, chosen.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&chosen.answer, chosen.sureness), (&Recommendation::Change(2), Sureness::Likely));
     assert_eq!(ask(&beside_a_mix(130.0), "desktop").sureness, Sureness::Sure);
 }
 
@@ -106,8 +106,8 @@ fn where_half_of_the_run_alone_tells_otherwise_the_answer_is_not_sure() {
         ask(&run, "desktop")
     };
     let (steady, falls) = (with(1.0), with(1.15));
-    assert_eq!((&steady.answer, steady.sureness), (&Answer::Change(2), Sureness::Sure));
-    assert_eq!((&falls.answer, falls.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!((&steady.answer, steady.sureness), (&Recommendation::Change(2), Sureness::Sure));
+    assert_eq!((&falls.answer, falls.sureness), (&Recommendation::Change(2), Sureness::Likely));
     let late = doubt::Doubt { kind: doubt::DoubtKind::Half(true), instead: Some(1) };
     assert_eq!(falls.hangs_by, [late]);
 }

@@ -2,7 +2,7 @@
 //! for a bar to begin at, they are dots.
 
 use super::super::figures::bounded;
-use super::super::svg::{FINEST, Scale, Svg, Unit, WIDTH, letter, number};
+use super::super::svg::{AxisUnit, FINEST, Scale, Svg, WIDTH, letter, number};
 use super::shorten;
 use crate::result::Spread;
 use crate::stats::{Bound, Bounded};
@@ -66,7 +66,7 @@ pub(in super::super) fn bars(
     id: &str,
     title: &str,
     axis: &str,
-    unit: Unit,
+    unit: AxisUnit,
     rows: &[Bar],
 ) -> String {
     let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
@@ -128,7 +128,7 @@ pub(in super::super) fn bars(
 }
 
 impl Bar {
-    fn mean(&self, mean: f64, unit: Unit) -> String {
+    fn mean(&self, mean: f64, unit: AxisUnit) -> String {
         bounded(Bounded { value: mean, bound: self.bound }, |v| unit.value(v))
     }
 }
@@ -137,15 +137,15 @@ impl Bar {
 pub(in super::super) fn stacks(id: &str, title: &str, names: [&str; 2], rows: &[Stack]) -> String {
     let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
     let most = rows.iter().map(|r| r.target + r.others).fold(0.0, f64::max);
-    let x = Scale::linear(most, Unit::Rate, layout.left, RIGHT);
+    let x = Scale::linear(most, AxisUnit::Rate, layout.left, RIGHT);
     let tip = |r: &Stack| {
         format!(
             "{}: {} {}, {} {}",
             r.label,
             names[0],
-            Unit::Rate.value(r.target),
+            AxisUnit::Rate.value(r.target),
             names[1],
-            Unit::Rate.value(r.others)
+            AxisUnit::Rate.value(r.others)
         )
     };
     let about = rows.iter().map(tip).collect::<Vec<_>>().join("; ");
@@ -170,10 +170,10 @@ pub(in super::super) fn stacks(id: &str, title: &str, names: [&str; 2], rows: &[
 /// Parts of a whole, one after another, and where the first one is entitled to end. Behind the row a note.
 pub(in super::super) fn parts(id: &str, title: &str, rows: &[Parts]) -> String {
     let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
-    let x = Scale::linear(1.0, Unit::Share, layout.left, RIGHT);
+    let x = Scale::linear(1.0, AxisUnit::Share, layout.left, RIGHT);
     let tip = |r: &Parts| {
         let each =
-            r.values.iter().map(|(who, v)| format!("{who} {}", Unit::Share.value(round(*v))));
+            r.values.iter().map(|(who, v)| format!("{who} {}", AxisUnit::Share.value(round(*v))));
         format!("{} {}: {}", letter(r.key), r.label, each.collect::<Vec<_>>().join(", "))
     };
     let about = rows.iter().map(tip).collect::<Vec<_>>().join("; ");
@@ -217,11 +217,11 @@ pub(in super::super) fn spots(id: &str, title: &str, rows: &[Spots]) -> String {
     let values: Vec<f64> = rows.iter().flat_map(|r| &r.values).map(|v| v.1).collect();
     let most = values.iter().copied().fold(0.0, f64::max);
     let x = match values.iter().all(|&v| v > 0.0) {
-        true => Scale::fitting(&values, most, Unit::Rate, layout.left, RIGHT),
-        false => Scale::linear(most, Unit::Rate, layout.left, RIGHT),
+        true => Scale::fitting(&values, most, AxisUnit::Rate, layout.left, RIGHT),
+        false => Scale::linear(most, AxisUnit::Rate, layout.left, RIGHT),
     };
     let tip = |r: &Spots| {
-        let each = r.values.iter().map(|(who, v)| format!("{who} {}", Unit::Rate.value(*v)));
+        let each = r.values.iter().map(|(who, v)| format!("{who} {}", AxisUnit::Rate.value(*v)));
         format!("{}: {}", r.label, each.collect::<Vec<_>>().join(", "))
     };
     let span = |r: &Spots| {
@@ -231,7 +231,7 @@ pub(in super::super) fn spots(id: &str, title: &str, rows: &[Spots]) -> String {
     };
     let about = |r: &Spots| {
         let (least, most) = span(r);
-        format!("{}: {} to {}", r.label, number(least), Unit::Rate.value(most))
+        format!("{}: {} to {}", r.label, number(least), AxisUnit::Rate.value(most))
     };
     let about = rows.iter().map(about).collect::<Vec<_>>().join("; ");
     let mut svg = Svg::open(id, layout.height(), title, &about);
@@ -312,7 +312,7 @@ impl Layout {
     }
 }
 
-fn tip(row: &Bar, unit: Unit) -> String {
+fn tip(row: &Bar, unit: AxisUnit) -> String {
     let mut tip = format!("{} {}: ", letter(row.key), row.label);
     match row.value {
         None => tip.push_str("no mean"),

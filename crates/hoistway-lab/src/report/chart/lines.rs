@@ -1,6 +1,6 @@
 //! Lines: distributions and series. Letters on the lines name them; colour and dash only help.
 
-use super::super::svg::{Scale, Svg, Unit, WIDTH, dash, letter, px};
+use super::super::svg::{AxisUnit, Scale, Svg, WIDTH, dash, letter, px};
 use hoistway_run::{Histogram, highest_of};
 use std::fmt::Write;
 
@@ -35,8 +35,8 @@ pub(in super::super) fn ecdf(
     let least = all.iter().filter_map(|(_, _, h)| h.min()).min().unwrap_or(1).max(1) as f64;
     let most = all.iter().filter_map(|(_, _, h)| h.max()).max().unwrap_or(10).max(2) as f64;
     let (top, bottom) = (8.0, 232.0);
-    let x = Scale::log(least, most, Unit::Time, LEFT, RIGHT);
-    let y = Scale::linear(1.0, Unit::Share, bottom, top);
+    let x = Scale::log(least, most, AxisUnit::Time, LEFT, RIGHT);
+    let y = Scale::linear(1.0, AxisUnit::Share, bottom, top);
     let mut svg = Svg::open(id, bottom + 40.0, title, about);
     frame(&mut svg, &x, &y, top, bottom);
     svg.text("t mid name", (LEFT + RIGHT) / 2.0, bottom + 34.0, "latency of the target, log scale");
@@ -64,7 +64,7 @@ pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]
         .filter_map(|l| l.points.last())
         .map(|p| p.0)
         .fold(0.0, f64::max);
-    let x = Scale::linear(end, Unit::Seconds, LEFT, RIGHT);
+    let x = Scale::linear(end, AxisUnit::Seconds, LEFT, RIGHT);
     let height = all.len() as f64 * (EACH + BETWEEN) + 14.0;
     let mut svg = Svg::open(id, height, title, about);
     for (n, panel) in all.iter().enumerate() {
@@ -74,9 +74,9 @@ pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]
         let most = values.iter().copied().fold(0.0, f64::max);
         // Intervals without a completion are real and have no place on a logarithmic axis.
         let y = if values.iter().all(|&v| v > 0.0) {
-            Scale::fitting(&values, most, Unit::Rate, bottom, top)
+            Scale::fitting(&values, most, AxisUnit::Rate, bottom, top)
         } else {
-            Scale::spanning(&values, Unit::Rate, bottom, top)
+            Scale::spanning(&values, AxisUnit::Rate, bottom, top)
         };
         frame(&mut svg, &x, &y, top, bottom);
         let log = if y.log { ", log scale" } else { "" };
@@ -230,8 +230,8 @@ mod tests {
             v = v * 48_271 % 0x7fff_ffff;
             h.record(10_000 + v % 90_000_000);
         }
-        let x = Scale::log(10_000.0, 90_010_000.0, Unit::Time, LEFT, RIGHT);
-        let y = Scale::linear(1.0, Unit::Share, 232.0, 8.0);
+        let x = Scale::log(10_000.0, 90_010_000.0, AxisUnit::Time, LEFT, RIGHT);
+        let y = Scale::linear(1.0, AxisUnit::Share, 232.0, 8.0);
         let points = steps(&h, &x, &y, 232.0);
         assert!((100..=POINTS).contains(&points.len()), "{}", points.len());
         assert!(points.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 >= w[1].1));

@@ -8,7 +8,7 @@ mod tradeoff;
 pub(super) use bars::{Bar, Parts, Spots, Stack, bars, parts, spots, stacks};
 pub(super) use lines::{Line, Panel, ecdf, panels};
 pub(super) use matrix::{Matrix, MatrixCell, matrix};
-pub(super) use tradeoff::{Axes, Point, tradeoff};
+pub(super) use tradeoff::{Axes, TradeoffPoint, tradeoff};
 
 /// A name cut to so many characters. What configurations of one scheduler have in common stands in front,
 /// so the middle goes.

@@ -1,11 +1,11 @@
 //! What is gained against what is paid: every configuration a labelled point, the frontier marked.
 
-use super::super::svg::{Scale, Svg, Unit, WIDTH, letter, px};
+use super::super::svg::{AxisUnit, Scale, Svg, WIDTH, letter, px};
 use super::shorten;
 use std::fmt::Write;
 
 /// A configuration in the plane.
-pub(in super::super) struct Point {
+pub(in super::super) struct TradeoffPoint {
     /// Configuration's place in the manifest.
     pub(in super::super) key: usize,
     /// Its name.
@@ -29,7 +29,7 @@ pub(in super::super) struct Axes<'a> {
     /// Name of the axis of what is judged.
     pub(in super::super) value: &'a str,
     /// Its unit; times are logarithmic.
-    pub(in super::super) unit: Unit,
+    pub(in super::super) unit: AxisUnit,
     /// Less of it is better.
     pub(in super::super) less: bool,
 }
@@ -39,14 +39,18 @@ pub(in super::super) fn tradeoff(
     id: &str,
     title: &str,
     axes: &Axes<'_>,
-    points: &[Point],
+    points: &[TradeoffPoint],
 ) -> String {
     let bottom = TOP + 232.0 + 12.0 * points.len().saturating_sub(8) as f64;
-    let times = axes.unit == Unit::Time;
+    let times = axes.unit == AxisUnit::Time;
     let values = || points.iter().map(|p| p.value);
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-    let x =
-        Scale::linear(points.iter().map(|p| p.kept).fold(1.0, f64::max), Unit::Share, LEFT, RIGHT);
+    let x = Scale::linear(
+        points.iter().map(|p| p.kept).fold(1.0, f64::max),
+        AxisUnit::Share,
+        LEFT,
+        RIGHT,
+    );
     // A little room below and above, so that no point lies on the frame.
     let y = match times {
         true => Scale::log((least / 1.3).max(1.0), (most * 1.3).max(2.0), axes.unit, bottom, TOP),
@@ -71,7 +75,7 @@ pub(in super::super) fn tradeoff(
     let (better, line) =
         if axes.less { ("better ↘", bottom + 33.0) } else { ("better ↗", 11.0) };
     svg.text("t end name", RIGHT, line, better);
-    let at = |p: &Point| (x.at(p.kept), y.at(p.value));
+    let at = |p: &TradeoffPoint| (x.at(p.kept), y.at(p.value));
     let steps = frontier(points, &at, axes.less, bottom);
     draw_frontier(&mut svg, &steps);
     let places: Vec<(f64, f64)> = points.iter().map(at).collect();
@@ -102,8 +106,8 @@ pub(in super::super) fn tradeoff(
 
 /// The border of what some configuration reaches: corners of a step line through those that nothing beats.
 fn frontier(
-    points: &[Point],
-    at: &dyn Fn(&Point) -> (f64, f64),
+    points: &[TradeoffPoint],
+    at: &dyn Fn(&TradeoffPoint) -> (f64, f64),
     less: bool,
     bottom: f64,
 ) -> Vec<(f64, f64)> {
@@ -179,7 +183,7 @@ type Segment = ((f64, f64), (f64, f64));
 
 /// A text and a box for each point's name: beside it where there is room, else near by with a line to it.
 fn place(
-    points: &[Point],
+    points: &[TradeoffPoint],
     places: &[(f64, f64)],
     steps: &[(f64, f64)],
     taken: &mut Vec<Rect>,
@@ -276,9 +280,9 @@ const RIGHT: f64 = WIDTH - 22.0;
 mod tests {
     use super::*;
 
-    fn point(key: usize, kept: f64, value: f64) -> Point {
+    fn point(key: usize, kept: f64, value: f64) -> TradeoffPoint {
         let label = format!("configuration-{key}");
-        Point {
+        TradeoffPoint {
             key,
             tip: label.clone(),
             label,
@@ -292,7 +296,7 @@ mod tests {
     #[test]
     fn names_keep_clear_of_each_other_even_where_all_points_are_one() {
         for n in [1, 6, 12, 30] {
-            let points: Vec<Point> = (0..n).map(|k| point(k, 1.0, 4e7)).collect();
+            let points: Vec<TradeoffPoint> = (0..n).map(|k| point(k, 1.0, 4e7)).collect();
             let places: Vec<(f64, f64)> = points.iter().map(|_| (380.0, 60.0)).collect();
             let mut taken: Vec<Rect> = places.iter().map(|p| Rect::around(p.0, p.1, 6.5)).collect();
             let height = TOP + 232.0 + 12.0 * n.saturating_sub(8) as f64;
@@ -309,7 +313,7 @@ mod tests {
     fn the_frontier_steps_through_its_points() {
         let points = [point(0, 0.1, 1e6), point(2, 0.9, 5e6), point(1, 0.5, 9e6)];
         // Larger coordinates are lower on the page, so less time is further down.
-        let at = |p: &Point| (LEFT + p.kept * 100.0, 100.0 - p.value / 1e5);
+        let at = |p: &TradeoffPoint| (LEFT + p.kept * 100.0, 100.0 - p.value / 1e5);
         let line = frontier(&points, &at, true, 200.0);
         let wanted = [(142.0, TOP), (142.0, 50.0), (62.0, 50.0), (62.0, 90.0), (LEFT, 90.0)];
         assert_eq!(line, wanted);

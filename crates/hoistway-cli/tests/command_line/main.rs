@@ -24,13 +24,18 @@ mod traces;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An empty folder that is gone at the test's end.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("hoistway-cli-{name}-{}", std::process::id()));
+        // Two tests at a time may want one of the same name.
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let own = format!("hoistway-cli-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(own);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Folder(path)

@@ -214,23 +214,22 @@ fn documents_that_comments_name_exist() {
     assert!(gone.is_empty(), "documents that are not there:\n{}", gone.join("\n"));
 }
 
+/// What a manifest names in these tables, also in those for one target.
+fn named(file: &Path, keys: &[&str]) -> BTreeSet<String> {
+    let text = fs::read_to_string(file).expect("a manifest is text");
+    let manifest: toml::Table = text.parse().expect("a manifest is TOML");
+    let by_target = manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten();
+    let tables = by_target.filter_map(|(_, t)| t.as_table()).chain([&manifest]);
+    let of = |table: &toml::Table, key: &str| table.get(key)?.as_table().cloned();
+    let entries = tables.flat_map(|t| keys.iter().filter_map(|key| of(t, key))).flatten();
+    entries.map(|(name, _)| name).collect()
+}
+
 /// Every crate that a manifest names as a dependency, our own left out.
 fn dependencies() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for file in with_ending("Cargo.toml") {
-        let text = fs::read_to_string(&file).expect("a manifest is text");
-        let manifest: toml::Table = text.parse().expect("a manifest is TOML");
-        let by_target = manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten();
-        let tables = by_target.filter_map(|(_, t)| t.as_table()).chain([&manifest]);
-        for table in tables {
-            for key in ["dependencies", "dev-dependencies", "build-dependencies"] {
-                let entries = table.get(key).and_then(|d| d.as_table()).into_iter().flatten();
-                names.extend(entries.map(|(name, _)| name.clone()));
-            }
-        }
-    }
-    names.retain(|name| !name.starts_with("hoistway"));
-    names
+    let keys = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let names = with_ending("Cargo.toml").into_iter().flat_map(|file| named(&file, &keys));
+    names.filter(|name| !name.starts_with("hoistway")).collect()
 }
 
 #[test]
@@ -250,16 +249,10 @@ fn each_dependency_has_a_line_in_the_decision_and_each_line_a_dependency() {
     assert!(stale.is_empty(), "{}: nothing depends on {stale:?}", path.display());
 }
 
-/// Our crates that a crate depends on, tests and features that are off included.
+/// Our crates that a crate depends on, features that are off included.
 fn ours_below(name: &str) -> BTreeSet<String> {
-    let path = root().join("crates").join(name).join("Cargo.toml");
-    let text = fs::read_to_string(&path).expect("a manifest is text");
-    let manifest: toml::Table = text.parse().expect("a manifest is TOML");
-    let by_target = manifest.get("target").and_then(|t| t.as_table()).into_iter().flatten();
-    let tables = by_target.filter_map(|(_, t)| t.as_table()).chain([&manifest]);
-    let entries = tables.filter_map(|t| t.get("dependencies")?.as_table()).flatten();
-    let names = entries.map(|(name, _)| name.clone());
-    names.filter(|name| name.starts_with("hoistway")).collect()
+    let names = named(&root().join("crates").join(name).join("Cargo.toml"), &["dependencies"]);
+    names.into_iter().filter(|name| name.starts_with("hoistway")).collect()
 }
 
 /// The picture of the stack has each crate above what it depends on; the table beside it says what the others depend on.

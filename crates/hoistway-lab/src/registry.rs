@@ -198,14 +198,13 @@ target_interval = "500ms"
 device_interval = "1s"
 
 [target]
-name = "target"
 load = "reader"
 bs = "4k"
 pattern = "rand"
 
 [workload.readers]
-title = "One reader"
-procs = [{ name = "reader", load = "reader", bs = "4k" }]
+summary = "One reader"
+procs = [{ name = "reader", load = "reader", bs = "4k", pattern = "seq" }]
 "#;
 
     #[test]

@@ -18,6 +18,7 @@ use hoistway_lab::replay::{
 use hoistway_lab::result::control::over;
 use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
 use hoistway_lab::stats::Finding;
+use hoistway_lab::words::shell_word;
 use hoistway_run::Histogram;
 use hoistway_trace::FORMATS;
 use std::fmt::Write as _;
@@ -177,7 +178,8 @@ pub fn replay(options: &Replay) -> Result<(), Failure> {
     };
     let experiment = check(replay::experiment(&plan, &members))?;
     let chosen = Chosen { world: Box::new(ReplayWorld(plan)), drive: None };
-    let source = Source { verb: "replay", name: &name };
+    let named = shell_word(&name);
+    let source = Source { verb: "replay", name: &named };
     let mut grid = grid::grid(&grid::plan(experiment, &configs, &common, &chosen, &source))?;
     grid.command = command(options, &grid.command);
     carry_out(vec![grid], &common, &chosen, &more)
@@ -336,12 +338,7 @@ fn common(options: &Replay) -> Common {
 fn command(options: &Replay, of_grid: &str) -> String {
     let mut text = of_grid.replace(" --workload trace", "");
     let mut flag = |name: &str, value: &str| {
-        let quoted = value.chars().any(|c| !(c.is_ascii_alphanumeric() || "-._,:/".contains(c)));
-        let _ = if quoted {
-            write!(text, " {name} '{value}'")
-        } else {
-            write!(text, " {name} {value}")
-        };
+        let _ = write!(text, " {name} {}", shell_word(value));
     };
     if let Some(name) = &options.format {
         flag("--format", name);

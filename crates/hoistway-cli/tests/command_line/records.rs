@@ -409,3 +409,24 @@ fn latencies_are_written_as_a_log_of_hdrhistogram() {
         log.contains("Tag=plextor-px-256m5s/bfq{low_latency=0;slice_idle=0}/readers/r2/target,")
     );
 }
+
+#[test]
+fn names_that_mean_something_to_a_shell_are_repeated() {
+    let folder = Folder::new("quoting");
+    let place = folder.0.join("it's mine; $HOME");
+    fs::create_dir(&place).unwrap();
+    let shown = folder.run(&["show", "latency-2019"]);
+    fs::write(place.join("my latency.toml"), shown.stdout).unwrap();
+    let text = "base = \"plextor-px-256m5s\"\n[identity]\nname = \"mine\"\n";
+    fs::write(place.join("my drive.toml"), text).unwrap();
+    let experiment = "it's mine; $HOME/my latency.toml";
+    let drive = "it's mine; $HOME/my drive.toml";
+    for verb in [&["compare", experiment, "-c", "none"][..], &["run", experiment, "none"]] {
+        let more =
+            ["-d", drive, "-w", "readers", "--reps", "1", "--duration", "50 ms", "--out", "a"];
+        let output = folder.run(&[verb, &more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = folder.run(&["repeat", "a"]);
+        assert!(stdout(&output).contains("same bytes: "), "{}{}", stdout(&output), stderr(&output));
+    }
+}

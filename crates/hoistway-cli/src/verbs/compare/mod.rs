@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_lab::grid::USUAL;
 use hoistway_lab::run::{Grid, Share};
-use hoistway_lab::words::counted;
+use hoistway_lab::words::{counted, shell_word};
 
 /// `hoistway compare`.
 #[derive(Debug, ClapArgs)]
@@ -78,7 +78,7 @@ fn grids(options: &Compare, names: &[String], chosen: &Chosen) -> Result<Vec<Gri
     let first = nothing && options.common.world() == "sim";
     let mut grids = Vec::new();
     for name in names {
-        let source = Source { verb: "compare", name };
+        let source = Source { verb: "compare", name: &shell_word(name) };
         let plan = plan(load(name)?, &options.config, &options.common, chosen, &source);
         grids.push(grid(&if first { plan.first_look() } else { plan })?);
     }

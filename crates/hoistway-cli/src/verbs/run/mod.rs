@@ -18,6 +18,7 @@ use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::result::Run;
 use hoistway_lab::run::Grid;
+use hoistway_lab::words::{shell_quoted, shell_word};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +72,7 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         }
         (None, name) => {
             let name = name.clone().expect("clap requires one of the two");
-            (load(&name)?, name, options.config.clone())
+            (load(&name)?, shell_word(&name), options.config.clone())
         }
     };
     let config = config.unwrap_or_else(|| experiment.configs[0].clone());
@@ -126,7 +127,7 @@ fn saving(grid: &mut Grid, common: &Common, path: &Path) -> Result<Chosen, Failu
         grid.command = grid.command.replace(&format!(" --reps {} ", grid.reps), " --reps 1 ");
         grid.reps = 1;
     }
-    let _ = write!(grid.command, " --save-trace '{}'", path.display());
+    let _ = write!(grid.command, " --save-trace {}", shell_quoted(&path.display().to_string()));
     if grid.len() != 1 {
         return Err(Failure::Usage(format!(
             "--save-trace writes one run, but {} are chosen; choose one drive with --drive, one workload with \

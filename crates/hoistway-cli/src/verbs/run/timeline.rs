@@ -7,6 +7,7 @@ use crate::failure::{Failure, run_failure};
 use hoistway_files::{Kind, Output};
 use hoistway_lab::run::Grid;
 use hoistway_lab::timeline::{About, write};
+use hoistway_lab::words::shell_quoted;
 use hoistway_lab::world::World;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -28,7 +29,7 @@ pub fn timeline(grid: &Grid, world: &dyn World, path: Option<&Path>) -> Result<(
     let names: BTreeMap<u32, String> = own.chain(made).collect();
     let begin = job.measuring_begins();
     let window = (begin, begin + job.window.measured);
-    let command = format!("{} {FLAG} '{}'", grid.command, path.display());
+    let command = format!("{} {FLAG} {}", grid.command, shell_quoted(&path.display().to_string()));
     let about = About { command: &command, names, scheduler: job.scheduler.entry, window };
     let mut out = Output::begin(path, Kind::Marked).map_err(|e| failure(FLAG, e))?;
     let written = {

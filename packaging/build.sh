@@ -169,7 +169,8 @@ wheel() {
   fi
   rm -rf "$work/wheel"
   # maturin looks for the module of zig in the first python on the PATH.
-  (cd python && PATH=$tools/bin:$PATH maturin build --release --locked "${link[@]}" --out "$work/wheel")
+  # The profile is that of python/pyproject.toml.
+  (cd python && PATH=$tools/bin:$PATH maturin build --locked "${link[@]}" --out "$work/wheel")
   local file
   for file in "$work"/wheel/*.whl; do
     mv "$file" "$out"
@@ -180,11 +181,9 @@ wheel() {
 # With verification: each package is built from what is in it alone.
 crates() {
   cargo publish --workspace --locked --dry-run
-  local file
-  for file in "$target"/package/*-"$version".crate; do
-    cp "$file" "$out"
-    made "$out/${file##*/}"
-  done
+  # Where below that folder they lie depends on the version of cargo; its registry holds copies.
+  find "$target/package" -name "hoistway*-$version.crate" -not -path '*/tmp-registry/*' -exec cp -t "$out" {} +
+  made "$out"/hoistway*-"$version".crate
 }
 
 [ $# -gt 0 ] || { echo "usage: packaging/build.sh deb|static|wheel|crates..." >&2; exit 2; }

@@ -135,7 +135,8 @@ fn the_profile_finds_its_results_in_what_compare_prints() {
     let definition = text(&format!("{profile}/test-definition.xml"));
     let results = text(&format!("{profile}/results-definition.xml"));
     let values = |text: &str, tag: &str| -> Vec<String> {
-        let behind = text.split(&format!("<{tag}>")).skip(1).map(str::to_string);
+        let open = format!("<{tag}>");
+        let behind = text.split(open.as_str()).skip(1);
         behind.map(|rest| rest.split("</").next().unwrap().to_string()).collect()
     };
     // The simulator in place of the kernel, which takes no root.

@@ -140,9 +140,14 @@ fn the_profile_finds_its_results_in_what_compare_prints() {
         behind.map(|rest| rest.split("</").next().unwrap().to_string()).collect()
     };
     // The simulator in place of the kernel, which takes no root.
-    assert!(run.contains("--on kernel --target-dir ."), "{run}");
-    let run = run.replace("--on kernel --target-dir .", "--drive fixed-100us --duration 10ms");
-    fs::write(folder.0.join("test.sh"), run).unwrap();
+    let mut ours = run.to_string();
+    for (from, to) in
+        [("--on kernel --target-dir .", "--drive fixed-100us"), ("--quick", "--duration 10ms")]
+    {
+        assert!(ours.contains(from), "{ours}");
+        ours = ours.replace(from, to);
+    }
+    fs::write(folder.0.join("test.sh"), ours).unwrap();
     fs::create_dir(folder.0.join("program")).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_hoistway"), folder.0.join("program/hoistway"))
         .unwrap();

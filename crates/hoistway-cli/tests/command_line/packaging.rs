@@ -167,8 +167,9 @@ fn the_profile_finds_its_results_in_what_compare_prints() {
         assert_eq!(folder.file("test-exit-status"), b"0\n", "{log}{}", stderr(&done));
         for template in values(&results, "OutputTemplate") {
             let (before, after) = template.split_once("#_RESULT_#").unwrap();
-            let line = log.lines().find(|line| line.starts_with(before)).unwrap_or_default();
-            let value = line.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            let mut lines = log.lines().filter_map(|line| line.strip_prefix(before));
+            let value = lines.next().and_then(|rest| rest.strip_suffix(after));
+            assert_eq!(lines.next(), None, "{log}");
             let value: f64 = value.unwrap_or_default().parse().unwrap_or_else(|_| panic!("{log}"));
             assert!(value > 0.0, "{scheduler} {load}: {log}");
         }

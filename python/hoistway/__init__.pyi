@@ -1,0 +1,150 @@
+"""Types of hoistway. What things do stands in their docstrings: help(hoistway.compare)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+__version__: str
+
+Names = str | Sequence[str]
+"""Names, or one text with commas between them."""
+Progress = Callable[[float, int, int], object]
+"""Part of the simulated time from 0 to 1, runs that are over, runs in all."""
+
+class Table:
+    """Columns in Arrow's layout, behind the PyCapsule interface."""
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def rows(self) -> list[dict[str, Any]]: ...
+    def __getitem__(self, name: str, /) -> list[Any]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+class Result:
+    """A run directory in memory. Times are in ns, rates in 10^6 bytes per second."""
+
+    @property
+    def metrics(self) -> Table:
+        """experiment, drive, config, workload, metric, unit, value, rep, source, bound."""
+    @property
+    def series(self) -> Table:
+        """experiment, drive, config, workload, rep, seed, name, t_ns, length_ns, bytes, ios, mb_s."""
+    @property
+    def histograms(self) -> Table:
+        """experiment, drive, config, workload, rep, seed, process, target, low_ns, high_ns, count."""
+    @property
+    def marks(self) -> Table:
+        """experiment, drive, config, workload, rep, seed, process, text, t_ns, moved_bytes."""
+    @property
+    def monitor(self) -> Table:
+        """experiment, drive, config, workload, rep, seed, stage, name, group, unit, t_ns, value."""
+    @property
+    def runs(self) -> Table:
+        """experiment, drive, config, workload, rep, seed, measured_ns, digest."""
+    @property
+    def warnings(self) -> list[tuple[str, str]]: ...
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def command(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def reps(self) -> int: ...
+    @property
+    def drives(self) -> list[str]: ...
+    @property
+    def configs(self) -> list[str]: ...
+    @property
+    def workloads(self) -> list[str]: ...
+    def save(self, directory: str | PathLike[str]) -> None: ...
+    def html(self) -> str: ...
+    def report(self, format: str) -> str: ...
+    def csv(self) -> str: ...
+    def _repr_html_(self) -> str: ...
+
+class Experiment:
+    """The text of an experiment file, checked."""
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        workloads: Mapping[str, Sequence[Mapping[str, Any]] | Mapping[str, Any]],
+        target: Mapping[str, Any] | None = None,
+        **keys: Any,
+    ) -> None: ...
+    @staticmethod
+    def load(name: str) -> Experiment: ...
+    @staticmethod
+    def from_toml(text: str, label: str = "experiment.toml") -> Experiment: ...
+    @property
+    def toml(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def drives(self) -> list[str]: ...
+    @property
+    def configs(self) -> list[str]: ...
+    @property
+    def workloads(self) -> list[str]: ...
+    @property
+    def all_workloads(self) -> list[tuple[str, str]]: ...
+    @property
+    def reps(self) -> int: ...
+
+class Process(dict[str, Any]):
+    """The keys of one process, or of several alike; 15 * process is the same with count = 15."""
+
+    def __mul__(self, count: int) -> Process: ...
+    def __rmul__(self, count: int) -> Process: ...
+
+def process(load: str, **keys: Any) -> Process: ...
+def reader(**keys: Any) -> Process: ...
+def writer(**keys: Any) -> Process: ...
+def compare(
+    experiment: str | PathLike[str] | Experiment | None = None,
+    configs: Names | None = None,
+    *,
+    drives: Names | None = None,
+    workloads: Names | None = None,
+    faults: Names | None = None,
+    reps: int | None = None,
+    seed: int = 1,
+    duration: str | None = None,
+    quick: bool = False,
+    wbt: bool = False,
+    groups: str | PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Result: ...
+def run(
+    experiment: str | PathLike[str] | Experiment,
+    config: str | None = None,
+    *,
+    drives: Names | None = None,
+    workloads: Names | None = None,
+    faults: Names | None = None,
+    reps: int | None = None,
+    seed: int = 1,
+    duration: str | None = None,
+    quick: bool = False,
+    wbt: bool = False,
+    groups: str | PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Result: ...
+def load(directory: str | PathLike[str]) -> Result: ...
+def drives() -> Table: ...
+def schedulers() -> Table: ...
+def settings(scheduler: str | None = None) -> Table: ...
+def experiments() -> Table: ...

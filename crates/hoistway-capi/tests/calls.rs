@@ -397,7 +397,7 @@ fn a_stack_whose_core_panicked_is_poisoned() {
         direct: noop.direct,
         tag_percent_min: noop.tag_percent_min,
         tags_min: noop.tags_min,
-        build: |_| panic!("made to fail"),
+        build: &|_| panic!("made to fail"),
     }));
     let mut stack = Stack::new(Device::new(Sectors(1 << 20), 4), noop, 8);
     let proc = stack.add_proc(GroupId::ROOT, IoPrio::NONE);

@@ -4,6 +4,7 @@
 use hoistway::{Device, Input, Instant, Output, Sectors, Stack};
 use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options, TreeGroup, read_directory};
+use hoistway_lab::registry::Registry;
 use hoistway_replay::{Recorded, replay};
 use hoistway_sim::drive::DriveFile;
 use std::path::{Component, Path, PathBuf};
@@ -61,7 +62,7 @@ pub fn groups(bytes: &[u8]) {
     while let (Some(path), Some(content)) = (parts.next(), parts.next()) {
         folder.write(path, content);
     }
-    match read_directory(&folder.0) {
+    match read_directory(&folder.0, Registry::shipped()) {
         Ok((tree, _)) => write_all(&tree),
         Err(error) => assert!(error.0.starts_with(&*folder.0.to_string_lossy()), "{error}"),
     }

@@ -14,6 +14,7 @@ pub mod judge;
 pub mod merge;
 pub mod population;
 pub mod recommend;
+pub mod registry;
 pub mod replay;
 pub mod report;
 pub mod reproduce;

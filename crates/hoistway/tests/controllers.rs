@@ -156,7 +156,7 @@ macro_rules! entry {
                 decisions: &[],
             },
             gate: Gate::$gate,
-            build: |_| unreachable!("built by the test"),
+            build: &|_| unreachable!("built by the test"),
         };
     };
 }

@@ -208,7 +208,7 @@ static DOOR: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeTag,
-    build: |_| Box::new(Door::default()),
+    build: &|_| Box::new(Door::default()),
 };
 
 impl Controller for Door {

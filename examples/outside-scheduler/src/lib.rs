@@ -33,7 +33,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tags_min: 0,
     replaces_wbt: false,
-    build: |_| Box::new(RoundRobin::new()),
+    build: &|_| Box::new(RoundRobin::new()),
 };
 
 /// What is set.

@@ -46,6 +46,11 @@ fn job(drive: &DriveFile, quantum: u64) -> Job<'_> {
 }
 
 #[test]
+fn it_keeps_the_contract() {
+    hoistway::testkit::contract::check(&ENTRY);
+}
+
+#[test]
 fn it_runs_in_the_simulator_and_is_explained() {
     let drive = DriveFile::load("hitachi-hts727550a9e364").unwrap();
     let job = job(&drive, 1);

@@ -6,7 +6,8 @@ mod policy;
 
 pub use policy::{DEVICE, FileLine, Member, POLICIES, Policy};
 
-use hoistway::sched::{self, Entry};
+use crate::registry::Registry;
+use hoistway::sched::Entry;
 use hoistway::setting::nearest;
 use hoistway::setting::{Tunable, TunableError, check};
 use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
@@ -143,7 +144,7 @@ impl std::error::Error for ConfigError {}
 impl Config {
     /// Reads a configuration; schedulers are those of the registry.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse_with(text, sched::SCHEDULERS)
+        Registry::shipped().config(text)
     }
 
     /// The same with schedulers of one's own.
@@ -337,13 +338,13 @@ fn meant(base: &str, known: &[&'static Entry]) -> Option<String> {
 }
 
 /// Does a configuration have this base name?
-pub fn is_known(base: &str) -> bool {
-    parts_of(base, sched::SCHEDULERS).is_some()
+pub fn is_known(base: &str, known: &[&'static Entry]) -> bool {
+    parts_of(base, known).is_some()
 }
 
 /// Does any stage of any configuration have this cgroup file?
-pub fn is_file(file: &str) -> bool {
-    let schedulers = sched::SCHEDULERS.iter().flat_map(|e| e.knobs);
+pub fn is_file(file: &str, known: &[&'static Entry]) -> bool {
+    let schedulers = known.iter().flat_map(|e| e.knobs);
     let controllers = ctl::CONTROLLERS.iter().flat_map(|e| e.knobs);
     QUEUE_KNOBS.iter().chain(schedulers).chain(controllers).any(|k| k.file == file)
 }
@@ -430,7 +431,7 @@ pub(crate) mod tests {
             tag_percent_min: None,
             tags_min: 0,
             replaces_wbt: false,
-            build: unbuilt,
+            build: &unbuilt,
         }
     }
 

@@ -5,6 +5,8 @@
 use super::ExperimentError;
 use super::source::{Result, Section};
 use crate::config::{self, Config, DEVICE, FileLine, Member};
+use crate::registry::Registry;
+use hoistway::sched::Entry;
 use hoistway_files::input::{self, Limit};
 use hoistway_run::{ControlSpec, GroupSpec, ProcSpec, Role};
 use hoistway_sim::drive::DriveFile;
@@ -48,7 +50,7 @@ pub(super) fn read_rules(top: &Section<'_>) -> Result<Vec<FileRule>> {
             false => Vec::new(),
         };
         for (i, name) in configs.iter().enumerate() {
-            if !config::is_known(name) {
+            if !config::is_known(name, s.schedulers()) {
                 let what = format!("no configuration '{name}' (`hoistway list configs`)");
                 return Err(s.wrong(&format!("configs[{i}]"), what));
             }
@@ -87,22 +89,23 @@ pub(super) fn read_tree(top: &Section<'_>) -> Result<Vec<TreeGroup>> {
 fn read_lines(section: &Section<'_>) -> Result<Vec<FileLine>> {
     let texts = section.texts("write")?;
     let split = |(i, text): (usize, &String)| {
-        file_line(text).map_err(|what| section.wrong(&format!("write[{i}]"), what))
+        file_line(text, section.schedulers())
+            .map_err(|what| section.wrong(&format!("write[{i}]"), what))
     };
     texts.iter().enumerate().map(split).collect()
 }
 
 /// `io.max: 8:0 rbps=1048576`.
-fn file_line(text: &str) -> std::result::Result<FileLine, String> {
+fn file_line(text: &str, known: &[&'static Entry]) -> std::result::Result<FileLine, String> {
     let Some((file, line)) = text.split_once(": ") else {
         return Err(format!("'{text}' is not a line for a file; write 'io.max: {DRIVE} rbps=...'"));
     };
-    known_file(file)?;
+    known_file(file, known)?;
     Ok((file.to_string(), with_device(line)))
 }
 
-fn known_file(file: &str) -> std::result::Result<(), String> {
-    match config::is_file(file) {
+fn known_file(file: &str, known: &[&'static Entry]) -> std::result::Result<(), String> {
+    match config::is_file(file, known) {
         true => Ok(()),
         false => Err(format!("no scheduler or controller has a file '{file}'")),
     }
@@ -127,14 +130,15 @@ pub struct Listed {
 
 /// Reads a tree from a directory: every folder is a group, every file in it a cgroup file with one line
 /// per write, and `cgroup.procs` lists processes of the experiment, by name or kind. Files that the
-/// kernel has for other purposes (`cgroup.*` and those of other controllers) are passed over.
+/// kernel has for other purposes (`cgroup.*` and those of other controllers) are passed over. The registry says which
+/// files schedulers have.
 ///
 /// # Errors
 ///
 /// What cannot be read, and `io.*` files that no stage has.
-pub fn read_directory(dir: &Path) -> Result<(Vec<TreeGroup>, Vec<Listed>)> {
+pub fn read_directory(dir: &Path, registry: &Registry) -> Result<(Vec<TreeGroup>, Vec<Listed>)> {
     let (mut tree, mut listed) = (Vec::new(), Vec::new());
-    read_folder(dir, "/", 0, &mut tree, &mut listed)?;
+    read_folder(registry, dir, "/", 0, &mut tree, &mut listed)?;
     Ok((tree, listed))
 }
 
@@ -144,6 +148,7 @@ const ENTRIES_MAX: usize = 65_536;
 const GROUP_FILE: Limit = Limit { what: "a file of a cgroup", bytes: 256 << 10 };
 
 fn read_folder(
+    registry: &Registry,
     dir: &Path,
     path: &str,
     depth: usize,
@@ -189,14 +194,14 @@ fn read_folder(
             }
             continue;
         }
-        known_file(&name)
+        known_file(&name, registry.schedulers())
             .map_err(|what| ExperimentError(format!("{}: {what}", entry.path().display())))?;
         group.write.extend(lines.map(|(_, l)| (name.clone(), with_device(l))));
     }
     tree.push(group);
     for name in folders {
         let inner = if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
-        read_folder(&dir.join(&name), &inner, depth + 1, tree, listed)?;
+        read_folder(registry, &dir.join(&name), &inner, depth + 1, tree, listed)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::document;
 use super::source::{ParsedFile, Result, Section};
 use super::{Experiment, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
+use crate::registry::Registry;
 use crate::result::{Judge, Kind};
 use hoistway::quantity;
 use hoistway::setting::nearest;
@@ -19,8 +20,8 @@ pub(crate) const REPS_MAX: u32 = 10_000;
 /// Longest text of a parameter: each process has its own.
 const PARAM_MAX: usize = 4096;
 
-pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
-    let source = ParsedFile::parse(label, text)?;
+pub(super) fn read(id: String, label: &str, text: &str, registry: &Registry) -> Result<Experiment> {
+    let source = ParsedFile::parse(label, text, registry)?;
     let top = source.top();
     top.only(&[
         "schema",
@@ -253,8 +254,8 @@ pub(super) fn read_longer(section: &Section<'_>, target: bool) -> Result<Vec<Lon
             false => Vec::new(),
         };
         for (i, name) in configs.iter().enumerate() {
-            if !config::is_known(name) {
-                let known = config::all_names(hoistway::sched::SCHEDULERS);
+            if !config::is_known(name, case.schedulers()) {
+                let known = config::all_names(case.schedulers());
                 let at = format!("configs[{i}]");
                 return Err(case.wrong(&at, unknown("configuration", name, known)));
             }
@@ -428,8 +429,8 @@ fn check_lists(
     }
     for (i, name) in configs.iter().enumerate() {
         let base = name.split('{').next().unwrap_or(name);
-        if !config::is_known(base) {
-            let known = config::all_names(hoistway::sched::SCHEDULERS);
+        if !config::is_known(base, top.schedulers()) {
+            let known = config::all_names(top.schedulers());
             let at = format!("{place}configs[{i}]");
             return Err(top.wrong(&at, unknown("configuration", base, known)));
         }

@@ -16,6 +16,7 @@ pub use document::{Document, Procedure, SOURCES, Source};
 pub use source::ExperimentError;
 
 use crate::config::Config;
+use crate::registry::Registry;
 use crate::result::{Judge, Kind};
 use control::GroupPlan;
 use hoistway::setting::nearest;
@@ -178,6 +179,11 @@ impl Experiment {
 
     /// An embedded experiment by id, or a file by path (contains `/` or ends in `.toml`).
     pub fn load(id_or_path: &str) -> Result<Experiment, ExperimentError> {
+        Experiment::load_with(id_or_path, Registry::shipped())
+    }
+
+    /// The same, where configurations may name the schedulers of a registry.
+    pub fn load_with(id_or_path: &str, registry: &Registry) -> Result<Experiment, ExperimentError> {
         if id_or_path.contains('/') || id_or_path.ends_with(".toml") {
             let text = input::text(Path::new(id_or_path), EXPERIMENT_FILE).map_err(|e| {
                 ExperimentError(match e {
@@ -187,12 +193,14 @@ impl Experiment {
                     other => other.to_string(),
                 })
             })?;
-            return Experiment::parse(id_or_path, &text);
+            return Experiment::parse_with(id_or_path, &text, registry);
         }
         match EMBEDDED.iter().find(|&&(id, _)| id == id_or_path) {
-            Some((id, text)) => Experiment::parse(&format!("experiments/{id}.toml"), text),
+            Some((id, text)) => {
+                Experiment::parse_with(&format!("experiments/{id}.toml"), text, registry)
+            }
             None => {
-                let hint = nearest(id_or_path, Experiment::ids())
+                let hint = nearest(id_or_path, registry.experiment_ids())
                     .map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
                 Err(ExperimentError(format!(
                     "no experiment '{id_or_path}'{hint} (`hoistway list experiments` lists them; a \
@@ -205,9 +213,18 @@ impl Experiment {
     /// An experiment from its text; `label` stands in messages, and its last part without `.toml` is
     /// the id.
     pub fn parse(label: &str, text: &str) -> Result<Experiment, ExperimentError> {
+        Experiment::parse_with(label, text, Registry::shipped())
+    }
+
+    /// The same, where configurations may name the schedulers of a registry.
+    pub fn parse_with(
+        label: &str,
+        text: &str,
+        registry: &Registry,
+    ) -> Result<Experiment, ExperimentError> {
         let stem = Path::new(label).file_stem();
         let id = stem.map_or_else(|| label.to_string(), |s| s.to_string_lossy().into_owned());
-        file::read(id, label, text)
+        file::read(id, label, text, registry)
     }
 
     /// A workload by id.

@@ -1,8 +1,10 @@
 //! A TOML file with the lines of its keys: every complaint names file and line.
 
 use super::bounds::TIME_MAX;
+use crate::registry::Registry;
 use hoistway::Nanos;
 use hoistway::quantity;
+use hoistway::sched::Entry;
 use hoistway::setting::nearest;
 use hoistway_files::input::Lines;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,15 +27,17 @@ pub(super) type Result<T> = std::result::Result<T, ExperimentError>;
 
 /// A parsed file.
 #[derive(Debug)]
-pub(super) struct ParsedFile {
+pub(super) struct ParsedFile<'r> {
+    /// What its names stand for.
+    registry: &'r Registry,
     label: String,
     table: toml::Table,
     /// Line, from 1, of every key by its path (`workload.readers.procs[0].count`).
     lines: BTreeMap<String, usize>,
 }
 
-impl ParsedFile {
-    pub(super) fn parse(label: &str, text: &str) -> Result<ParsedFile> {
+impl<'r> ParsedFile<'r> {
+    pub(super) fn parse(label: &str, text: &str, registry: &'r Registry) -> Result<ParsedFile<'r>> {
         let ends = Lines::of(text);
         let line_of = |at: usize| ends.at(at);
         let syntax = |e: toml::de::Error| {
@@ -44,7 +48,7 @@ impl ParsedFile {
         let table: toml::Table = toml::from_str(text).map_err(syntax)?;
         let mut lines = BTreeMap::new();
         note_lines(spans.get_ref(), "", &line_of, &mut lines);
-        Ok(ParsedFile { label: label.into(), table, lines })
+        Ok(ParsedFile { registry, label: label.into(), table, lines })
     }
 
     pub(super) fn top(&self) -> Section<'_> {
@@ -102,12 +106,17 @@ fn join(path: &str, key: &str) -> String {
 /// A table of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Section<'a> {
-    source: &'a ParsedFile,
+    source: &'a ParsedFile<'a>,
     path: String,
     pub(super) table: &'a toml::Table,
 }
 
 impl<'a> Section<'a> {
+    /// Schedulers that configurations may name.
+    pub(super) fn schedulers(&self) -> &'a [&'static Entry] {
+        self.source.registry.schedulers()
+    }
+
     /// An error about a key, or about the table (empty key).
     pub(super) fn wrong(&self, key: &str, what: impl AsRef<str>) -> ExperimentError {
         let path = if key.is_empty() { self.path.clone() } else { join(&self.path, key) };

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::tests::ENTRIES;
+use crate::registry::Registry;
 
 fn latency() -> Experiment {
     Experiment::load("latency-2019").unwrap()
@@ -226,7 +227,7 @@ fn a_directory_is_the_same_tree() {
     std::fs::write(folder.join("io.max"), "drive rbps=1000000\n").unwrap();
     std::fs::write(folder.join("memory.high"), "1\n").unwrap();
     std::fs::write(dir.join("io.prio.class"), "idle\n").unwrap();
-    let (mut tree, listed) = read_directory(&dir).unwrap();
+    let (mut tree, listed) = read_directory(&dir, Registry::shipped()).unwrap();
     let procs = folder.join("cgroup.procs");
     let line = |n: usize, name: &str| {
         let place = format!("{}:{n}", procs.display());
@@ -247,10 +248,15 @@ fn a_directory_is_the_same_tree() {
     tree.sort_by(|a, b| b.path.cmp(&a.path));
     assert_eq!(tree, with_tree(TREE).unwrap().tree);
     std::fs::write(folder.join("io.wait"), "1\n").unwrap();
-    let error = read_directory(&dir).unwrap_err().to_string();
+    let error = read_directory(&dir, Registry::shipped()).unwrap_err().to_string();
     assert!(error.contains("io.wait") && error.contains("no scheduler or controller"), "{error}");
     std::fs::remove_dir_all(&dir).unwrap();
-    assert!(read_directory(&dir).unwrap_err().to_string().contains("give a directory"));
+    assert!(
+        read_directory(&dir, Registry::shipped())
+            .unwrap_err()
+            .to_string()
+            .contains("give a directory")
+    );
 }
 
 #[test]

@@ -28,8 +28,8 @@ pub use list::{ListError, chosen, only, parts};
 
 use crate::config::{Config, WBT};
 use crate::experiment::{Experiment, Idle, Options, idle_files, read_directory, who_heeds};
+use crate::registry::Registry;
 use crate::run::Grid;
-use hoistway::sched::{Entry, SCHEDULERS};
 use hoistway::{Nanos, quantity};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -67,8 +67,8 @@ pub struct Plan {
     place: String,
     /// The only drive there is, in place of those that are named.
     only: Option<DriveFile>,
-    /// Schedulers that configurations may name.
-    known: Vec<&'static Entry>,
+    /// What names stand for.
+    registry: Registry,
 }
 
 fn owned<T: Into<String>>(list: impl IntoIterator<Item = T>) -> Vec<String> {
@@ -94,7 +94,7 @@ impl Plan {
             groups: None,
             place: String::new(),
             only: None,
-            known: SCHEDULERS.to_vec(),
+            registry: Registry::default(),
         }
     }
 
@@ -179,9 +179,9 @@ impl Plan {
         self
     }
 
-    /// Schedulers that configurations may name [default: those of the registry].
-    pub fn schedulers(mut self, known: &[&'static Entry]) -> Plan {
-        self.known = known.to_vec();
+    /// What names stand for [default: what the program ships].
+    pub fn registry(mut self, registry: &Registry) -> Plan {
+        self.registry = registry.clone();
         self
     }
 
@@ -194,7 +194,7 @@ impl Plan {
         let duration = self.measured()?;
         let mut experiment = self.experiment.clone();
         if let Some(dir) = &self.groups {
-            experiment.set_groups(read_directory(dir)?)?;
+            experiment.set_groups(read_directory(dir, &self.registry)?)?;
         }
         let drives = self.drives_of(&experiment)?;
         let workloads = self.workloads_of(&experiment)?;
@@ -238,7 +238,7 @@ impl Plan {
             false => Vec::new(),
         };
         for name in named {
-            let drive = DriveFile::load(&name)?;
+            let drive = self.registry.drive(&name)?;
             if drives.iter().any(|d| d.id == drive.id) {
                 return Err(PlanError::SameDrive { id: drive.id });
             }
@@ -288,7 +288,7 @@ impl Plan {
                 true => format!("{text}{WBT}"),
                 false => text,
             };
-            let config = Config::parse_with(&text, &self.known)?;
+            let config = self.registry.config(&text)?;
             if parsed.iter().any(|c| c.id == config.id) {
                 return Err(PlanError::SameConfig { id: config.id });
             }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::registry::Registry;
 use crate::run::breaks::BREAKS;
 
 fn silent(_: &str) {}
@@ -86,6 +87,8 @@ fn what_cannot_be_is_told_before_anything_runs() {
 fn configurations_name_the_schedulers_that_are_known() {
     let plan = validation().configs(["breaks"]);
     assert!(error(&plan).starts_with("no configuration 'breaks'"));
-    let grid = plan.schedulers(&[&BREAKS]).grid(&mut silent).unwrap();
+    let mut registry = Registry::default();
+    registry.add_scheduler(&BREAKS).unwrap();
+    let grid = plan.registry(&registry).grid(&mut silent).unwrap();
     assert_eq!(grid.configs[0].scheduler.name, "breaks");
 }

@@ -6,6 +6,7 @@
 
 use super::Question;
 use super::drive::Drawn;
+use hoistway::sched::SCHEDULERS;
 use hoistway_sim::rng::{Rng, stream};
 use std::fmt::Write as _;
 
@@ -220,7 +221,7 @@ fn shares(rng: &mut Rng, drive: &Drawn, text: &mut String) -> LoadFacts {
     text.push_str(" }\n");
     window(drive, false, text);
     for (i, weight) in weights.iter().enumerate() {
-        let lines = WEIGHT_FILES.iter().filter(|f| crate::config::is_file(f));
+        let lines = WEIGHT_FILES.iter().filter(|f| crate::config::is_file(f, SCHEDULERS));
         let lines = lines.map(|f| format!("\"{f}: {weight}\"")).collect::<Vec<_>>().join(", ");
         let _ = write!(text, "\n[[files]]\nof = \"{name}{i}\"\nwrite = [{lines}]\n");
     }

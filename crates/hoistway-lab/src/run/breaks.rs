@@ -26,7 +26,7 @@ pub(crate) static BREAKS: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tags_min: 0,
-    build: |_| Box::new(Breaks { waiting: VecDeque::new(), left: 100 }),
+    build: &|_| Box::new(Breaks { waiting: VecDeque::new(), left: 100 }),
 };
 
 /// First in, first out.

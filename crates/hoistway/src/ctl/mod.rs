@@ -91,14 +91,19 @@ pub trait Controller: Stage {
 }
 
 /// One line of the registry.
-#[derive(Debug)]
 pub struct Entry {
     /// Facts that every stage has: name, tunables, files, figures.
     pub stage: StageInfo,
     /// Where it stands.
     pub gate: Gate,
-    /// Makes an instance with all tunables at their defaults.
-    pub build: fn(&Device) -> Box<dyn Controller>,
+    /// Makes an instance with all tunables at their defaults; as of schedulers, it may take along what it needs.
+    pub build: &'static (dyn Fn(&Device) -> Box<dyn Controller> + Send + Sync),
+}
+
+impl core::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Fields of the stage are read as the entry's own: `entry.name`, `entry.tunables`.

@@ -57,7 +57,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Deadline::new(setup)),
+    build: &|setup| Box::new(Deadline::new(setup)),
 };
 
 /// Settings in force.

@@ -58,7 +58,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(K2::new(setup)),
+    build: &|setup| Box::new(K2::new(setup)),
 };
 
 /// Queues of real-time requests, 0 the most important.

@@ -261,7 +261,6 @@ pub struct Setup<'a> {
 }
 
 /// One line of the registry.
-#[derive(Debug)]
 pub struct Entry {
     /// Facts that every stage has: name, tunables, files, figures.
     pub stage: StageInfo,
@@ -285,8 +284,15 @@ pub struct Entry {
     pub tags_min: u32,
     /// Write-back throttling is off while it is in force, as Linux switches it off for BFQ.
     pub replaces_wbt: bool,
-    /// Makes an instance with all tunables at their defaults.
-    pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
+    /// Makes an instance with all tunables at their defaults. An entry made at run time, by `Box::leak`, takes along
+    /// what it needs: a module, an object of another language.
+    pub build: &'static (dyn Fn(&Setup<'_>) -> Box<dyn Scheduler> + Send + Sync),
+}
+
+impl core::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Fields of the stage are read as the entry's own: `entry.name`, `entry.tunables`.

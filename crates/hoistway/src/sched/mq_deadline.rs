@@ -59,7 +59,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(MqDeadline::new(setup)),
+    build: &|setup| Box::new(MqDeadline::new(setup)),
 };
 
 /// Settings in force.

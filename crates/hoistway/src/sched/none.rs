@@ -48,7 +48,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(SoftwareQueues::new(setup)),
+    build: &|setup| Box::new(SoftwareQueues::new(setup)),
 };
 
 /// Where a request waits.

@@ -38,7 +38,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Noop::new(setup)),
+    build: &|setup| Box::new(Noop::new(setup)),
 };
 
 /// One list of requests.

@@ -60,7 +60,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Sio::new(setup, Revision::Directions)),
+    build: &|setup| Box::new(Sio::new(setup, Revision::Directions)),
 };
 
 /// The registry entry of the revision of 2010.
@@ -72,7 +72,7 @@ pub static ENTRY_1: Entry = Entry {
         tunables: &TUNABLES_1,
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Sio::new(setup, Revision::SyncOnly)),
+    build: &|setup| Box::new(Sio::new(setup, Revision::SyncOnly)),
     ..ENTRY
 };
 

@@ -7,8 +7,11 @@
 //! | a controller alone | [`controller::Rig`] | the test says what is done |
 //! | a stack | [`stack::Rig`] | takes commands, completes nothing by itself |
 //!
+//! [`contract`] holds a scheduler to what its trait promises.
+//!
 //! A rig holds what every test of its level needs; a test that needs more wraps it and derefs to it.
 
+pub mod contract;
 pub mod controller;
 mod rng;
 pub mod scenario;

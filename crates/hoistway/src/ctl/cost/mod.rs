@@ -102,7 +102,7 @@ pub static ENTRY: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeTag,
-    build: |device| Box::new(IoCost::new(device)),
+    build: &|device| Box::new(IoCost::new(device)),
 };
 
 /// The periods of planning.

@@ -63,7 +63,7 @@ pub static ENTRY: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeTag,
-    build: |device| Box::new(IoLatency::new(device)),
+    build: &|device| Box::new(IoLatency::new(device)),
 };
 
 /// Table index of the root.

@@ -20,7 +20,7 @@ pub static ENTRY: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeMerge,
-    build: |device| Box::new(IoMax::new(device)),
+    build: &|device| Box::new(IoMax::new(device)),
 };
 
 /// The registry entry of `io.low`, which has the file `io.max` too.
@@ -36,7 +36,7 @@ pub static ENTRY_LOW: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeMerge,
-    build: |device| Box::new(IoMax::with_low(device)),
+    build: &|device| Box::new(IoMax::with_low(device)),
 };
 
 /// Settings in force.

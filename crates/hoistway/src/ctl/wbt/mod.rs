@@ -60,7 +60,7 @@ pub static ENTRY: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeTag,
-    build: |device| Box::new(Wbt::new(device)),
+    build: &|device| Box::new(Wbt::new(device)),
 };
 
 /// Settings in force.

@@ -70,7 +70,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Adios::new(setup)),
+    build: &|setup| Box::new(Adios::new(setup)),
 };
 
 /// Kinds of requests.

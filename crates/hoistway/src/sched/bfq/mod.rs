@@ -127,7 +127,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tags_min: 0,
     replaces_wbt: true,
-    build: |setup| Box::new(Bfq::new(setup)),
+    build: &|setup| Box::new(Bfq::new(setup)),
 };
 
 /// Decisions in the trace; `bfq-v1` makes a part of them.

@@ -119,7 +119,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Cfq::new(setup, &CFQ)),
+    build: &|setup| Box::new(Cfq::new(setup, &CFQ)),
 };
 
 /// The CFQ of Linux 2.6.30.
@@ -133,7 +133,7 @@ pub static ENTRY_30: Entry = Entry {
         knobs: &[],
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, &CFQ_30)),
+    build: &|setup| Box::new(Cfq::new(setup, &CFQ_30)),
     ..ENTRY
 };
 
@@ -146,7 +146,7 @@ pub static ENTRY_32: Entry = Entry {
         tunables: &TUNABLES_32,
         ..ENTRY_30.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, &CFQ_32)),
+    build: &|setup| Box::new(Cfq::new(setup, &CFQ_32)),
     ..ENTRY
 };
 
@@ -158,7 +158,7 @@ pub static ENTRY_33: Entry = Entry {
         source: "specs/cfq.md 12 (Linux 2.6.33, from release history)",
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, &CFQ_33)),
+    build: &|setup| Box::new(Cfq::new(setup, &CFQ_33)),
     ..ENTRY
 };
 
@@ -170,7 +170,7 @@ pub static ENTRY_35: Entry = Entry {
         source: "specs/cfq.md 12 (nothing between Linux 2.6.34 and 2.6.36)",
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, &CFQ_35)),
+    build: &|setup| Box::new(Cfq::new(setup, &CFQ_35)),
     ..ENTRY
 };
 
@@ -183,7 +183,7 @@ pub static ENTRY_38: Entry = Entry {
         tunables: &TUNABLES_38,
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, &CFQ_38)),
+    build: &|setup| Box::new(Cfq::new(setup, &CFQ_38)),
     ..ENTRY
 };
 

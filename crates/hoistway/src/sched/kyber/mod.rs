@@ -70,7 +70,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(ASYNC_PERCENT),
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Kyber::new(setup)),
+    build: &|setup| Box::new(Kyber::new(setup)),
 };
 
 const ROWS: &[Setting<Kyber>] = &[

@@ -96,7 +96,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(GREEDY_PERCENT),
     tags_min: TAGS,
     replaces_wbt: false,
-    build: |setup| Box::new(Paternoster::new(setup)),
+    build: &|setup| Box::new(Paternoster::new(setup)),
 };
 
 /// Scheduler tags at the least: a USB stick has two by default, and who sees two requests cannot choose. Not more

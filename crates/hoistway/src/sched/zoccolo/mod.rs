@@ -69,7 +69,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tags_min: 0,
     replaces_wbt: false,
-    build: |setup| Box::new(Zoccolo::new(setup)),
+    build: &|setup| Box::new(Zoccolo::new(setup)),
 };
 
 /// Real-time reads.

@@ -76,7 +76,7 @@ pub static ENTRY_V1: Entry = Entry {
     tag_percent_min: Some(100),
     tags_min: 0,
     replaces_wbt: true,
-    build: |setup| Box::new(Early::new(setup, Release::V1)),
+    build: &|setup| Box::new(Early::new(setup, Release::V1)),
 };
 
 /// BFQ v4.
@@ -88,7 +88,7 @@ pub static ENTRY_V4: Entry = Entry {
         tunables: &tunables::TUNABLES_V4,
         ..ENTRY_V1.stage
     },
-    build: |setup| Box::new(Early::new(setup, Release::V4)),
+    build: &|setup| Box::new(Early::new(setup, Release::V4)),
     ..ENTRY_V1
 };
 

@@ -4,12 +4,13 @@ import contextlib
 import queue
 import time
 
-# Pools of our own that may break before each task gets a process for itself.
+# How often a pool of our own is made anew before each task gets a process for itself.
 BREAKS = 2
 
 
-def outcomes(call, tasks, executor=None, workers=None):
-    """(index, what call(task) returned, or the Exception) of each task, as they end.
+@contextlib.contextmanager
+def opened(executor=None, workers=None):
+    """A function outcomes(call, tasks): yields (index, what call(task) returned, or the Exception) of each, as they end.
 
     executor: None; "dask" for a local cluster of two workers (or as many as workers says) that is closed at the end; or
     anything with submit(function, argument) that returns a future with result(). workers: that many processes.
@@ -17,15 +18,20 @@ def outcomes(call, tasks, executor=None, workers=None):
     """
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise ValueError(f"workers: {workers!r} is not a number from 1")
-    if executor is None:
-        return in_processes(call, tasks, workers) if workers else in_turn(call, tasks)
-    if executor == "dask":
-        return on_dask(call, tasks, workers or 2)
-    if not callable(getattr(executor, "submit", None)):
+    if executor is None and workers is None:
+        yield in_turn
+    elif executor is None:
+        with contextlib.closing(Processes(workers)) as processes:
+            yield processes.outcomes
+    elif isinstance(executor, str) and executor == "dask":
+        with on_dask(workers or 2) as client:
+            yield lambda call, tasks: submitted(client, call, tasks)
+    elif not callable(getattr(executor, "submit", None)):
         raise TypeError(f'executor: {executor!r} is neither None nor "dask" and has no submit()')
-    if workers is not None:
+    elif workers is not None:
         raise ValueError("workers cannot be used with an executor of your own; leave one out")
-    return submitted(executor, call, tasks)
+    else:
+        yield lambda call, tasks: submitted(executor, call, tasks)
 
 
 def in_turn(call, tasks):
@@ -77,52 +83,68 @@ def as_they_end(futures):
         yield from range(len(futures))
 
 
-def on_dask(call, tasks, workers):
+@contextlib.contextmanager
+def on_dask(workers):
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError:
         raise ImportError('executor="dask" needs Dask: pip install "dask[distributed]"') from None
     options = dict(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        yield from submitted(client, call, tasks)
+    # Its profiler looks at each worker a hundred times a second.
+    with dask.config.set({"distributed.worker.profile.enabled": False}):
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            yield client
 
 
-def in_processes(call, tasks, workers):
-    """A process that is killed takes down its pool (concurrent.futures): what had not ended is asked of a new one."""
-    left = dict(enumerate(tasks))
-    for _ in range(BREAKS):
-        if left:
-            yield from one_pool(call, left, workers)
-    # Somebody or something kills again and again: alone, each task tells whether it is the reason.
-    for index in list(left):
-        yield from one_pool(call, {index: left[index]}, 1)
-        if index in left:
-            yield index, RuntimeError("the process that ran it was killed")
+class Processes:
+    """Processes of our own. One that is killed takes down its pool (concurrent.futures): the next asks what had not ended."""
 
+    def __init__(self, workers):
+        self.workers, self.pool = workers, None
 
-def one_pool(call, left, workers):
-    """Asks a pool for the tasks of left, and takes away those that ended."""
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    def outcomes(self, call, tasks):
+        left = dict(enumerate(tasks))
+        for _ in range(1 + BREAKS):
+            if left:
+                yield from self.asked(call, left, self.workers)
+        # Somebody or something kills again and again: alone, each task tells whether it is the reason.
+        for index in list(left):
+            self.close()
+            yield from self.asked(call, {index: left[index]}, 1)
+            if self.pool is None:
+                yield index, RuntimeError("the process that ran it was killed")
 
-    # Not fork: there are threads of polars, Dask and others in this process.
-    pool = ProcessPoolExecutor(min(workers, len(left)), get_context("spawn"), initializer=uninterrupted)
-    numbers, broken = list(left), False
-    try:
-        for at, outcome in submitted(pool, call, [left[n] for n in numbers]):
-            if isinstance(outcome, BrokenProcessPool):
-                broken = True
-                continue
-            del left[numbers[at]]
-            yield numbers[at], outcome
-    except BaseException:
-        # Ctrl-C, or the caller wants no more: what runs in the processes has no reader.
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=not broken, cancel_futures=True)
+    def asked(self, call, left, workers):
+        """Asks a pool for the tasks of left, and takes away those that ended."""
+        from concurrent.futures import ProcessPoolExecutor
+        from concurrent.futures.process import BrokenProcessPool
+        from multiprocessing import get_context
+
+        if self.pool is None:
+            # Not fork: there are threads of polars, Dask and others in this process.
+            self.pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=uninterrupted)
+        numbers, broken = list(left), False
+        try:
+            for at, outcome in submitted(self.pool, call, [left[n] for n in numbers]):
+                if isinstance(outcome, BrokenProcessPool):
+                    broken = True
+                    continue
+                del left[numbers[at]]
+                yield numbers[at], outcome
+        except BaseException:
+            # Ctrl-C, or the caller wants no more: what runs in the processes has no reader.
+            for process in list((self.pool._processes or {}).values()):
+                process.terminate()
+            raise
+        if broken:
+            self.pool.shutdown(wait=False)
+            self.pool = None
+
+    def close(self):
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+            self.pool = None
 
 
 def uninterrupted():

@@ -1,5 +1,6 @@
 """Sweeps: a task is a cell with its repetitions, and writes one Parquet part. Parts that exist are not run again."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -9,7 +10,7 @@ import socket
 import time
 
 from . import _hoistway
-from .executors import outcomes
+from .executors import opened
 from .grids import Grid, ask, grid, is_path, name_of
 
 # Parts of another format have other keys.
@@ -116,25 +117,24 @@ def collect(cells, keys, tables, paths, tasks, executor, workers, progress):
     tell(done / max(total, 1), done, total)
     if not tasks:
         return spent, failed
-    for at, outcome in outcomes(work, [task for _, task in tasks], executor, workers):
-        index = tasks[at][0]
-        reason = None
-        if isinstance(outcome, Exception):
-            reason = f"{type(outcome).__name__}: {outcome}"
-        else:
+    with opened(executor, workers) as outcomes, contextlib.closing(outcomes(work, [t for _, t in tasks])) as ended:
+        for at, outcome in ended:
+            index = tasks[at][0]
+            if isinstance(outcome, Exception):
+                outcome = 0.0, "", f"{type(outcome).__name__}: {outcome}"
             seconds, host, reason = outcome
             spent += seconds
             if reason is None:
                 tables[index] = wait_for(paths[index], keys[index])
-                if tables[index] is None:
-                    reason = (
-                        f"it ran on {host}, but {paths[index]} is not to be seen here; "
-                        "the directory must be on storage that all workers share"
-                    )
-        if reason is not None:
-            failed.append((index, reason))
-        done += 1
-        tell(done / total, done, total)
+            if reason is None and tables[index] is None:
+                reason = (
+                    f"it ran on {host}, but {paths[index]} is not to be seen here; "
+                    "the directory must be on storage that all workers share"
+                )
+            if reason is not None:
+                failed.append((index, reason))
+            done += 1
+            tell(done / total, done, total)
     return spent, [(cells[index], reason) for index, reason in sorted(failed)]
 
 

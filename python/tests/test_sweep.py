@@ -246,6 +246,16 @@ class Executors(Folder):
         self.same(hw.sweep(SMALL, self.folder / "two", workers=2, progress=progress))
         self.assertEqual(len(killed), 1)
 
+    def test_a_task_that_kills_its_process_fails_alone(self):
+        from hoistway.executors import opened
+
+        deadly = "__import__('os').kill(__import__('os').getpid(), 9)"
+        with opened(workers=2) as outcomes:
+            ended = dict(outcomes(eval, ["1 + 1", deadly, "2 + 2", "1 / 0"]))
+        self.assertEqual((ended[0], ended[2]), (2, 4))
+        self.assertRegex(str(ended[1]), "was killed")
+        self.assertIsInstance(ended[3], ZeroDivisionError)
+
     def test_a_pool_of_the_callers(self):
         from concurrent.futures import ThreadPoolExecutor
 

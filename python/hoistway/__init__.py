@@ -6,33 +6,43 @@ polars, pandas, pyarrow and DuckDB take without a copy. Guide: docs/guide/python
 
 from ._hoistway import (
     Experiment,
+    Request,
     Result,
     Table,
     __version__,
+    bench,
     compare,
     drives,
     experiments,
     load,
+    replay,
     run,
     schedulers,
     settings,
+    what_if,
 )
-from .processes import Process, process, reader, writer
+from ._processes import Process, process, reader, writer
+from ._scheduler import scheduler
 
 __all__ = [
     "Experiment",
     "Process",
+    "Request",
     "Result",
     "Table",
+    "bench",
     "compare",
     "drives",
     "experiments",
     "load",
     "process",
     "reader",
+    "replay",
     "run",
+    "scheduler",
     "schedulers",
     "settings",
+    "what_if",
     "writer",
 ]
 

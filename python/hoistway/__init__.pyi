@@ -102,6 +102,28 @@ class Experiment:
     @property
     def reps(self) -> int: ...
 
+class Request:
+    """A request that waits for a decision, as it was when the scheduler was told of it."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def process(self) -> int: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def sync(self) -> bool: ...
+    @property
+    def sector(self) -> int: ...
+    @property
+    def sectors(self) -> int: ...
+    @property
+    def io_class(self) -> str: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def requeued(self) -> bool: ...
+
 class Process(dict[str, Any]):
     """The keys of one process, or of several alike; 15 * process is the same with count = 15."""
 
@@ -143,6 +165,63 @@ def run(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Result: ...
+def replay(
+    trace: str | PathLike[str],
+    configs: Names | None = None,
+    *,
+    drives: Names | None = None,
+    closed: bool = False,
+    open: bool = False,
+    depth: int | None = None,
+    speed: float = 1.0,
+    split_by: str = "process",
+    target: str | None = None,
+    devices: Names | None = None,
+    start: str | None = None,
+    stop: str | None = None,
+    limit: int | None = None,
+    scale: str | None = None,
+    sync_writes: bool = False,
+    format: str | None = None,
+    strict: bool = False,
+    groups: str | PathLike[str] | None = None,
+    reps: int = 1,
+    seed: int | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Result: ...
+def what_if(
+    drive: str,
+    targets: Mapping[str, str] | Names,
+    *,
+    load: str | PathLike[str] | Experiment | None = None,
+    strict: bool = False,
+    loss: int = 3,
+    duration: str | None = None,
+    seed: int = 1,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]: ...
+def bench(
+    drive: str,
+    *,
+    level: str = "quick",
+    configs: Names | None = None,
+    rounds: int | None = None,
+    time: str | None = None,
+    goal: str = "desktop",
+    out: str | PathLike[str] | None = None,
+    fresh: bool = False,
+    seed: int = 1,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]: ...
+def scheduler(
+    name: str,
+    *,
+    summary: str | None = None,
+    tunables: Mapping[str, tuple[int, int, int] | tuple[int, int, int, str]] | None = None,
+) -> Callable[[type], type]: ...
 def load(directory: str | PathLike[str]) -> Result: ...
 def drives() -> Table: ...
 def schedulers() -> Table: ...

@@ -3,6 +3,7 @@
 use crate::errors;
 use crate::experiment::Experiment;
 use crate::result::Results;
+use crate::scheduler::{is_class, registry};
 use crate::work::{Far, carry_out, threads};
 use hoistway_lab::experiment;
 use hoistway_lab::grid::{Plan, USUAL, only};
@@ -50,7 +51,7 @@ impl Source<'_> {
             Source::Name(name) => name,
             Source::Path(path) => path.to_string_lossy().into_owned(),
         };
-        let experiment = experiment::Experiment::load(&name).map_err(errors::wrong)?;
+        let experiment = registry().experiment(&name).map_err(errors::wrong)?;
         Ok((experiment, name))
     }
 }
@@ -93,7 +94,8 @@ impl Options {
             .duration(self.duration.as_deref())
             .quick(self.quick)
             .wbt(self.wbt)
-            .groups(self.groups))
+            .groups(self.groups)
+            .registry(&registry()))
     }
 }
 
@@ -101,11 +103,26 @@ impl Options {
 fn grid(py: Python<'_>, plan: &Plan) -> PyResult<Grid> {
     let mut warnings: Vec<String> = Vec::new();
     let grid = plan.grid(&mut |warning| warnings.push(warning.into())).map_err(errors::wrong)?;
+    warned(py, warnings)?;
+    Ok(grid)
+}
+
+/// Tells each as a warning of Python's.
+pub fn warned(py: Python<'_>, warnings: impl IntoIterator<Item = String>) -> PyResult<()> {
     for warning in warnings {
         let text = CString::new(warning).map_err(errors::wrong)?;
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
     }
-    Ok(grid)
+    Ok(())
+}
+
+/// Simulations at a time. Classes of Python would wait for each other: where one schedules, one runs at a time unless jobs
+/// says more.
+pub fn threads_of(grid: &Grid, jobs: Option<u16>) -> PyResult<usize> {
+    match jobs {
+        None if grid.configs.iter().any(|c| is_class(c.scheduler)) => Ok(1),
+        jobs => threads(jobs),
+    }
 }
 
 fn execute(
@@ -114,11 +131,10 @@ fn execute(
     jobs: Option<u16>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Results> {
-    let threads = threads(jobs)?;
+    let threads = threads_of(grid, jobs)?;
     let run = carry_out(py, progress, |stop, tell| {
         grid.run(&Sim, threads, stop, &|p: Progress| {
-            let part = p.passed.0 as f64 / p.whole.0.max(1) as f64;
-            tell(Far { part: part.min(1.0), done: p.done, total: p.total });
+            tell(Far::from(p));
         })
     })?;
     Ok(Results { run })

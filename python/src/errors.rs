@@ -32,9 +32,9 @@ pub fn run(error: RunError) -> PyErr {
     let what = error.to_string();
     match error {
         RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(()),
-        RunError::Broken { .. } | RunError::Job { error: JobError::Storage { .. }, .. } => {
-            PyRuntimeError::new_err(what)
-        }
+        RunError::Broken { .. }
+        | RunError::Scheduler { .. }
+        | RunError::Job { error: JobError::Storage { .. }, .. } => PyRuntimeError::new_err(what),
         RunError::Keep { .. } => PyOSError::new_err(what),
         _ => PyValueError::new_err(what),
     }

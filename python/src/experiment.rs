@@ -1,6 +1,7 @@
 //! Experiments as objects: each is its TOML text, read by the lab.
 
 use crate::errors;
+use crate::scheduler::registry;
 use hoistway_lab::experiment;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -47,7 +48,7 @@ impl Experiment {
     /// An experiment by its name, or from a file: a path that contains "/" or ends in ".toml".
     #[staticmethod]
     fn load(name: &str) -> PyResult<Experiment> {
-        let inner = experiment::Experiment::load(name).map_err(errors::wrong)?;
+        let inner = registry().experiment(name).map_err(errors::wrong)?;
         Ok(Experiment { inner, name: name.into() })
     }
 
@@ -55,7 +56,7 @@ impl Experiment {
     #[staticmethod]
     #[pyo3(signature = (text, label = "experiment.toml"))]
     fn from_toml(text: &str, label: &str) -> PyResult<Experiment> {
-        let inner = experiment::Experiment::parse(label, text).map_err(errors::wrong)?;
+        let inner = registry().experiment_text(label, text).map_err(errors::wrong)?;
         Ok(Experiment { inner, name: label.into() })
     }
 

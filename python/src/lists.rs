@@ -2,8 +2,8 @@
 
 use crate::column::{Words, flags, texts, u32s, u64s};
 use crate::errors;
+use crate::scheduler::registry;
 use crate::table::Table;
-use hoistway::sched;
 use hoistway::setting::{Tunable, Unit, nearest};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::DriveFile;
@@ -34,8 +34,9 @@ pub fn drives() -> PyResult<Table> {
 #[pyfunction]
 #[pyo3(signature = (scheduler = None))]
 pub fn settings(scheduler: Option<&str>) -> PyResult<Table> {
-    let all = sched::SCHEDULERS;
-    if let Some(name) = scheduler.filter(|name| sched::find(name).is_none()) {
+    let registry = registry();
+    let all = registry.schedulers();
+    if let Some(name) = scheduler.filter(|name| all.iter().all(|e| e.name != *name)) {
         let known = all.iter().map(|e| e.name);
         let hint = match nearest(name, known.clone()) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -75,10 +76,11 @@ fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// The schedulers that are built in: name, summary.
+/// The schedulers that are built in, and classes that were made known by scheduler: name, summary.
 #[pyfunction]
 pub fn schedulers() -> Table {
-    let all = sched::SCHEDULERS;
+    let registry = registry();
+    let all = registry.schedulers();
     Table::of(vec![
         texts("name", &all.iter().map(|e| e.name).collect::<Vec<_>>()),
         texts("summary", &all.iter().map(|e| e.summary).collect::<Vec<_>>()),

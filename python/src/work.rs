@@ -1,7 +1,7 @@
 //! Work that takes time: without the interpreter's lock, ended by Ctrl-C, telling how far it is.
 
 use crate::errors;
-use hoistway_lab::run::RunError;
+use hoistway_lab::run::{Progress, RunError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::Mutex;
@@ -23,6 +23,13 @@ pub struct Far {
     pub done: usize,
     /// Runs in all.
     pub total: usize,
+}
+
+impl From<Progress> for Far {
+    fn from(p: Progress) -> Far {
+        let part = p.passed.0 as f64 / p.whole.0.max(1) as f64;
+        Far { part: part.min(1.0), done: p.done, total: p.total }
+    }
 }
 
 /// Does the work on a thread of its own, without the lock. It is to end when the flag is set, and tells how far it is.

@@ -1,6 +1,13 @@
 //! The package as Python sees it: the library that cargo has built beside this test becomes its module, and the tests in
 //! `tests/*.py` run. The package is in `target/python` then: `PYTHONPATH=target/python python3`.
 
+mod turns;
+
+use hoistway_lab::grid::Plan;
+use hoistway_lab::registry::Registry;
+use hoistway_lab::result::Cell;
+use hoistway_lab::world::Sim;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,9 +55,8 @@ fn package() -> PathBuf {
     folder
 }
 
-#[test]
-fn the_tests_in_python_pass() {
-    let Some(python) = python() else { return };
+/// What the tests in Python say: stdout and stderr.
+fn tests(python: &Path) -> (String, String) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(python)
         .args(["-B", "-m", "unittest", "discover", "--verbose"])
@@ -60,14 +66,38 @@ fn the_tests_in_python_pass() {
         .env("HOISTWAY", target().join("debug/hoistway"))
         .output()
         .expect("the interpreter has run before");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}{said}");
+    // No test is no success.
+    assert!(said.lines().any(|l| l.starts_with("Ran ") && !l.starts_with("Ran 0 ")), "{said}");
+    (printed, said)
+}
+
+/// `digest DRIVE DIGEST` for each run of the twin in Rust, as the test in Python prints its own.
+fn of_the_twin() -> BTreeSet<String> {
+    let mut registry = Registry::default();
+    registry.add_scheduler(&turns::ENTRY).expect("a name of its own");
+    let deep = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/deep.toml");
+    let experiment =
+        registry.experiment(deep.to_str().expect("a path of text")).expect("it is there");
+    let plan = Plan::of(experiment).registry(&registry).configs(["rust-turns{quantum=3}"]);
+    let grid = plan.grid(&mut |_| {}).expect("a plan");
+    let run = grid.run(&Sim, 1, &false.into(), &|_| {}).expect("it runs");
+    let line = |c: &Cell| format!("digest {} {:016x}", c.drive, c.reps[0].trace_digest);
+    run.cells.iter().map(line).collect()
+}
+
+#[test]
+fn the_tests_in_python_pass() {
+    let Some(python) = python() else { return };
+    let (printed, said) = tests(&python);
     for line in said.lines() {
         if let Some((_, why)) = line.split_once(" ... skipped ") {
             println!("skipped: {}", why.trim_matches(['\'', '"']));
         }
     }
-    assert!(output.status.success(), "{printed}{said}");
-    // No test is no success.
-    assert!(said.lines().any(|l| l.starts_with("Ran ") && !l.starts_with("Ran 0 ")), "{said}");
+    // A class decides as its twin in Rust: every step of the runs is the same.
+    let printed = printed.lines().map(str::trim).filter(|l| l.starts_with("digest "));
+    assert_eq!(printed.map(String::from).collect::<BTreeSet<_>>(), of_the_twin());
 }

@@ -14,7 +14,7 @@ class Guide(unittest.TestCase):
         if not GUIDE.exists():
             self.skipTest("the guide is not part of the package")
         blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-        self.assertGreaterEqual(len(blocks), 2)
+        self.assertGreaterEqual(len(blocks), 3)
         names, before = {}, os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
             try:

@@ -122,7 +122,6 @@ pub fn replay(options: &Replay) -> Result<(), Failure> {
 
 fn asked(options: &Replay) -> ReplayRequest {
     ReplayRequest {
-        trace: options.trace.clone(),
         configs: options.config.clone(),
         drives: options.drive.clone(),
         open: options.open,
@@ -148,6 +147,7 @@ fn asked(options: &Replay) -> ReplayRequest {
         groups: options.groups.clone(),
         reps: options.reps,
         seed: options.seed,
+        ..ReplayRequest::of(options.trace.clone())
     }
 }
 

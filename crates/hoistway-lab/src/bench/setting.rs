@@ -6,6 +6,7 @@ use super::suite::{SUITE, Under};
 use crate::config::{Config, WBT, throttled};
 use crate::experiment::Experiment;
 use crate::grid::chosen;
+use crate::registry::Registry;
 use crate::world::{Sim, World, WorldError};
 use hoistway::{Nanos, quantity};
 use hoistway_sim::drive::{DriveFile, DriveFileError};
@@ -170,6 +171,8 @@ pub struct BenchAsked {
     pub seed: u64,
     /// The device that may lose its data.
     pub destroy: Option<PathBuf>,
+    /// What names of configurations stand for.
+    pub registry: Registry,
 }
 
 impl BenchAsked {
@@ -197,7 +200,7 @@ impl BenchAsked {
         for text in
             chosen(&self.configs, &setting.configs, "configuration").map_err(|e| e.to_string())?
         {
-            let config = Config::parse(&text).map_err(|e| e.to_string())?;
+            let config = self.registry.config(&text).map_err(|e| e.to_string())?;
             if configs.iter().any(|c| c.id == config.id) {
                 return Err(format!("configuration '{}' is given twice", config.id));
             }

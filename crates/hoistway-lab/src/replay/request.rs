@@ -4,8 +4,8 @@ use super::{
     Loop, OffsetMapping, Probe, ReplayError, ReplayPlan, ReplayWorld, Split, experiment, is_saved,
     members, probe, saved_from, wrong,
 };
-use crate::config::Config;
 use crate::grid::{Plan, parts};
+use crate::registry::Registry;
 use crate::run::Grid;
 use hoistway::quantity;
 use hoistway::setting::nearest;
@@ -65,6 +65,8 @@ pub struct ReplayRequest {
     pub reps: u32,
     /// First seed.
     pub seed: Option<u64>,
+    /// What names stand for.
+    pub registry: Registry,
 }
 
 impl ReplayRequest {
@@ -92,6 +94,7 @@ impl ReplayRequest {
             groups: None,
             reps: 1,
             seed: None,
+            registry: Registry::default(),
         }
     }
 
@@ -136,7 +139,7 @@ impl ReplayRequest {
         }
         let once = is_read_once(&plan.path)?;
         let runs = configs.len() * drives.len() * self.reps as usize;
-        let groups = configs.iter().any(|c| Config::parse(c).is_ok_and(|c| c.groups));
+        let groups = configs.iter().any(|c| self.registry.config(c).is_ok_and(|c| c.groups));
         let ahead = plan.target.is_some() || groups;
         if once && (runs > 1 || ahead) {
             return Err(only_once(&plan.path, runs));
@@ -151,6 +154,7 @@ impl ReplayRequest {
         let of_trace = experiment(&plan, &members)?;
         let of_grid = Plan::of(of_trace).named("replay", &name).configs(configs).drives(drives);
         let of_grid = of_grid.reps(self.reps).seed(seed).groups(self.groups.clone());
+        let of_grid = of_grid.registry(&self.registry);
         let mut grid = of_grid.grid(warn).map_err(wrong)?;
         grid.command = self.command(&grid.command);
         Ok((grid, ReplayWorld(plan)))

@@ -18,6 +18,7 @@ use hoistway_lab::bench::run::{self, BenchCallbacks, BenchPlace, BenchProgress, 
 use hoistway_lab::bench::setting::{BenchAsked, Setting};
 use hoistway_lab::bench::{record, subject};
 use hoistway_lab::recommend::{Advice, Goal, RunSource, recommend as advise};
+use hoistway_lab::registry::Registry;
 use hoistway_lab::result::Run;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -114,6 +115,7 @@ impl Bench {
             configs: self.config.clone(),
             seed: self.seed,
             destroy: self.yes_destroy_data.clone(),
+            registry: Registry::default(),
         }
     }
 }

@@ -48,13 +48,13 @@ __all__ = [
 
 # Of modules that are imported when they are first asked for: importing hoistway stays a matter of milliseconds.
 _LATER = {
-    "Grid": "grids",
-    "Sweep": "sweeps",
-    "SweepError": "sweeps",
-    "Tuning": "tuning",
-    "grid": "grids",
-    "sweep": "sweeps",
-    "tune": "tuning",
+    "Grid": "_grids",
+    "Sweep": "_sweeps",
+    "SweepError": "_sweeps",
+    "Tuning": "_tuning",
+    "grid": "_grids",
+    "sweep": "_sweeps",
+    "tune": "_tuning",
 }
 __all__ += _LATER
 

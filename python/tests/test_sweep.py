@@ -105,7 +105,7 @@ class Single(Folder):
         self.assertEqual(again.table, first.table)
 
     def test_a_damaged_page_is_noticed(self):
-        from hoistway import sweeps
+        from hoistway import _sweeps as sweeps
 
         first = hw.sweep(hw.grid(**SMALL)[:1], self.folder)
         (part,) = first.parts
@@ -129,7 +129,7 @@ class Single(Folder):
         self.assertEqual(larger.table, fresh.table)
 
     def test_the_key_has_what_decides_the_rows(self):
-        from hoistway.sweeps import key_of
+        from hoistway._sweeps import key_of
 
         drive = self.folder / "mine.toml"
         drive.write_text("1")
@@ -163,6 +163,31 @@ class Single(Folder):
         with self.assertRaisesRegex(ValueError, "workers: 0"):
             hw.sweep(SMALL, self.folder, workers=0)
         self.assertEqual(os.listdir(self.folder), [])
+
+
+class Fifo:
+    """First in, first out."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def insert(self, now, request):
+        self.waiting.append(request.id)
+
+    def dispatch(self, now):
+        return self.waiting.pop(0) if self.waiting else None
+
+    def gone(self, now, id):
+        self.waiting.remove(id)
+
+
+@have("pyarrow")
+class Classes(Folder):
+    def test_a_class_is_not_swept(self):
+        hw.scheduler("swept-fifo")(Fifo)
+        for config in ("swept-fifo", "none-swept-fifo"):
+            with self.assertRaisesRegex(ValueError, "scheduler 'swept-fifo' is a class"):
+                hw.sweep({**SMALL, "configs": ["none", config]}, self.folder)
 
 
 class Now:
@@ -214,7 +239,7 @@ class Failures(Folder):
             )
 
     def test_another_build_is_refused(self):
-        from hoistway import sweeps
+        from hoistway import _sweeps as sweeps
 
         cell = hw.grid(**SMALL)[0]
         _, _, reason = sweeps.work((cell, sweeps.key_of(cell), str(self.folder / "part-000000-0.parquet"), "other", ""))
@@ -247,7 +272,7 @@ class Executors(Folder):
         self.assertEqual(len(killed), 1)
 
     def test_a_task_that_kills_its_process_fails_alone(self):
-        from hoistway.executors import opened
+        from hoistway._executors import opened
 
         deadly = "__import__('os').kill(__import__('os').getpid(), 9)"
         with opened(workers=2) as outcomes:

@@ -9,8 +9,8 @@ from pathlib import Path
 from unittest import mock
 
 import hoistway as hw
-from hoistway import figures as fig
-from hoistway import spaces
+from hoistway import _figures as fig
+from hoistway import _spaces as spaces
 
 MISSING = [m for m in ("optuna", "pyarrow") if importlib.util.find_spec(m) is None]
 SMALL = dict(
@@ -227,6 +227,30 @@ class Tune(unittest.TestCase):
         self.assertFalse(found.met)
         self.assertIn("none met the conditions; this is the nearest", str(found))
         self.assertIn("NOT met", str(found))
+
+    def test_a_class_is_tuned_in_this_process(self):
+        @hw.scheduler("tuned-fifo", tunables={"quantum": (4, 1, 64)})
+        class Fifo:
+            """Requests in turn; quantum changes nothing."""
+
+            def __init__(self):
+                self.waiting = []
+
+            def insert(self, now, request):
+                self.waiting.append(request.id)
+
+            def dispatch(self, now):
+                return self.waiting.pop(0) if self.waiting else None
+
+            def gone(self, now, id):
+                self.waiting.remove(id)
+
+        small = {**SMALL, "settings": None, "trials": 2, "held_out_drives": []}
+        found = hw.tune("tuned-fifo", **small)
+        self.assertEqual([axis["name"] for axis in found.space], ["quantum"])
+        self.assertEqual({trial["goal"] for trial in found.trials.to_pylist()}, {found.trials["goal"][0].as_py()})
+        with self.assertRaisesRegex(ValueError, "only this process knows"):
+            hw.tune("tuned-fifo", **small, workers=2)
 
     def test_mistakes(self):
         for wrong, text in [

@@ -5,6 +5,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 
 from . import _hoistway
+from ._scheduler import CLASSES
 
 # One cell with all its repetitions: what compare is asked for. drive and groups are absolute where they are paths.
 Cell = namedtuple("Cell", "experiment drive config workload seed reps faults duration quick wbt groups")
@@ -127,6 +128,12 @@ def absolute(drive):
 def name_of(cell):
     """A cell in one line."""
     return f"{cell.experiment.id} drive={cell.drive} workload={cell.workload} config={cell.config} seed={cell.seed}"
+
+
+def class_of(cell):
+    """The name of the scheduler if it is a class of this process."""
+    head = cell.config.partition("{")[0]
+    return next((name for name in CLASSES if head == name or head.endswith(f"-{name}")), None)
 
 
 def ask(cell, jobs):

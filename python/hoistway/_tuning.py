@@ -8,12 +8,12 @@ import os
 import warnings
 
 from . import _hoistway
-from . import figures as fig
-from .executors import opened
-from .found import Tuning
-from .grids import Grid, ask, check, grid, is_path, name_of, names
-from .spaces import config_of, distributions, params_of, space_of, values_of
-from .sweeps import build, digest
+from . import _figures as fig
+from ._executors import opened
+from ._found import Tuning
+from ._grids import Grid, ask, check, class_of, grid, is_path, name_of, names
+from ._spaces import config_of, distributions, params_of, space_of, values_of
+from ._sweeps import build, digest
 
 # What a trial is worth to the search whose goal is not known: so many times the defaults'.
 UNKNOWN = 10
@@ -75,6 +75,9 @@ def tune(
     cells = Cells(base, reference, fig.goal_of(goal), fig.conditions_of(subject_to))
     for cell in [*base, *(base[0]._replace(config=reference, drive=d) for d in {c.drive for c in base}), *others]:
         check(cell)
+    elsewhere = storage or executor or workers
+    if elsewhere and (name := class_of(base[0])):
+        raise ValueError(f"scheduler '{name}' is a class, which only this process knows: leave out storage, executor and workers")
     with opened(executor, workers) as outcomes, quiet():
         search = Search(cells, axes, scheduler, seed, batch, outcomes)
         rows = search.run(storage, trials, progress or (lambda part, done, total: None))

@@ -3,7 +3,7 @@
 import html
 import math
 
-from . import figures as fig
+from . import _figures as fig
 
 
 class Tuning:
@@ -11,7 +11,7 @@ class Tuning:
     the same configurations with seeds and on drives that the search never saw."""
 
     def __init__(self, cells, axes, skipped, rows, again, about):
-        from .tuning import chosen
+        from ._tuning import chosen
 
         self._cells, self._axes, self._skipped, self._rows, self._again, self._about = cells, axes, skipped, rows, again, about
         self._best, self._at_defaults, _ = chosen(rows, cells)

@@ -10,8 +10,8 @@ import socket
 import time
 
 from . import _hoistway
-from .executors import opened
-from .grids import Grid, ask, grid, is_path, name_of
+from ._executors import opened
+from ._grids import Grid, ask, class_of, grid, is_path, name_of
 
 # Parts of another format have other keys.
 FORMAT = 1
@@ -85,11 +85,13 @@ def sweep(grid_or_arguments, directory, *, executor=None, workers=None, progress
     and build of this module. It appears as a whole: whoever is killed leaves no half of it. Ctrl-C keeps the parts.
 
     A script that uses workers= or "dask" needs `if __name__ == "__main__":` around the call.
-    Needs pyarrow. ValueError: a cell is wrong, before anything runs. SweepError: cells failed; the others have run.
+    Needs pyarrow. ValueError: a cell is wrong, before anything runs, or its scheduler is a class. SweepError: cells failed; the others have run.
     """
     need_pyarrow()
     cells = grid_or_arguments if isinstance(grid_or_arguments, Grid) else grid(**grid_or_arguments)
     cells.check()
+    if name := next(filter(None, map(class_of, cells)), None):
+        raise ValueError(f"scheduler '{name}' is a class: a part could not tell what code it is from; compare runs it")
     directory = os.path.abspath(os.fspath(directory))
     os.makedirs(directory, exist_ok=True)
     keys = [key_of(cell) for cell in cells]

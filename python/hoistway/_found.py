@@ -63,16 +63,26 @@ class Tuning:
 
     @property
     def distance(self):
-        """How far the defaults are from the frontier: their goal over that of the configuration of the frontier that is no worse
-        than they in the first condition's metric (geometric mean of the places), by what it was measured with: search,
-        seeds, drives. 1: they are on it."""
+        """How far the defaults are from the frontier: their goal over that of the configuration of the frontier that was no
+        worse than they in the first condition's metric (geometric mean of the places), by what it was measured with: search,
+        seeds, drives. 1: they are on it. None: with those it is worse than they by more than 3 %, so nothing is known."""
         config = self._rows[self._at_defaults]["config"]
         ours, theirs = self._rows[self._at_defaults]["goal"], self._rows[0]["goal"]
         found = {"search": theirs / ours if ours else None}
         for kind in ("seeds", "drives"):
-            over = [over.value for held, _, of, _, over in self._again if (held, of) == (kind, config)]
-            found[kind] = math.exp(-math.fsum(map(math.log, over)) / len(over)) if over and all(over) else None
+            held = [(of, figures[1], over.value) for held, _, of, figures, over in self._again if held == kind]
+            over = [value for of, _, value in held if of == config]
+            pairs = zip([f for of, f, _ in held if of == config], [f for of, f, _ in held if of == self._about["scheduler"]])
+            known = over and all(over) and all(self._as_good(*pair) for pair in pairs)
+            found[kind] = math.exp(-math.fsum(map(math.log, over)) / len(over)) if known else None
         return found
+
+    def _as_good(self, ours, theirs):
+        """Whether a figure of the first condition is no worse than the defaults', as the lab says "same"."""
+        if ours.value is None or theirs.value is None:
+            return False
+        least = self._cells.conditions[0]._replace(limit=theirs.value)
+        return fig.lack(least, ours.value) <= 0.03 * abs(theirs.value)
 
     @property
     def skipped(self):
@@ -115,7 +125,9 @@ class Tuning:
                 words.append(f"{condition.metric} {spread(figure)}, {verdict(condition, figure)}")
                 words.append(f"defaults {number(default.value)}, {verdict(condition, default)}")
             yield f"  {cell.drive} {cell.workload}: " + "; ".join(words)
-        far = ", ".join(f"{kind} {number(value)}" for kind, value in self.distance.items() if value is not None)
+        held = {"search", *(held for held, *_ in self._again)}
+        words = ((kind, number(value) if value else "not confirmed") for kind, value in self.distance.items() if kind in held)
+        far = ", ".join(f"{kind} {word}" for kind, word in words)
         yield f"defaults over the frontier at their {cells.conditions[0].metric}: {far}"
         row = self._rows[self._best]
         yield f"in the search, which flatters: goal {number(row['goal'])}, {', '.join(map(number, row['figures']))}"

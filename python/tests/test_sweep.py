@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -327,6 +328,43 @@ class Executors(Folder):
             self.same(hw.sweep(SMALL, self.folder / "two", executor=names["OnRay"]()))
         finally:
             ray.shutdown()
+
+
+@have("pyarrow")
+class Guide(Folder):
+    def setUp(self):
+        super().setUp()
+        guide = Path(__file__).parents[2] / "docs/guide/many-machines.md"
+        if not guide.exists():
+            self.skipTest("the guide is not part of the package")
+        self.blocks = re.findall(r"^```(\w+)\n(.*?)^```", guide.read_text(), re.MULTILINE | re.DOTALL)
+
+    def test_the_sweep_runs(self):
+        first = next(text for kind, text in self.blocks if kind == "python")
+        names, before = {}, os.getcwd()
+        try:
+            os.chdir(self.folder)
+            exec(first, names)
+        finally:
+            os.chdir(before)
+        self.assertEqual((names["swept"].ran, len(os.listdir(self.folder / "sweep.parquet"))), (12, 12))
+
+    def test_the_files_can_be_read(self):
+        scripts = [text for kind, text in self.blocks if kind == "sh"]
+        self.assertEqual(len(scripts), 2)
+        for script in scripts:
+            self.assertEqual(subprocess.run(["sh", "-n", "-c", script]).returncode, 0)
+        (job,) = (text for kind, text in self.blocks if kind == "yaml")
+        if importlib.util.find_spec("yaml") is None:
+            self.skipTest("the module yaml is not installed")
+        import yaml
+
+        spec = yaml.safe_load(job)["spec"]
+        self.assertEqual((spec["completionMode"], spec["completions"]), ("Indexed", 16))
+        (container,) = spec["template"]["spec"]["containers"]
+        self.assertTrue(container["command"][-1].endswith("/16"))
+        names = [mount["name"] for mount in container["volumeMounts"]]
+        self.assertEqual(names, [volume["name"] for volume in spec["template"]["spec"]["volumes"]])
 
 
 SCRIPT = """

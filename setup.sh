@@ -34,6 +34,8 @@ if [ "${1:-}" = test ]; then
   # Sockets that are passed on, and programs on a terminal.
   command -v systemd-socket-activate >/dev/null || packages+=(systemd)
   command -v script >/dev/null || packages+=(bsdutils)
+  # The module of Python; ensurepip comes with venv.
+  python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
 fi
 if [ "${1:-}" = linux ]; then
   for program in make flex bison bc patch; do
@@ -72,4 +74,18 @@ fi
 wasm=wasm32-unknown-unknown
 if [ "${1:-}" = test ] && command -v rustup >/dev/null && [ ! -d "$(rustc --print target-libdir --target "$wasm")" ]; then
   rustup target add "$wasm" >/dev/null 2>&1 || say "rustup could not add $wasm"
+fi
+if [ "${1:-}" = test ]; then
+  # What reads the tables of the module of Python, in an environment of its own. Tests of what is missing are skipped.
+  venv=$(dirname "$0")/target/venv
+  if [ ! -e "$venv/installed" ]; then
+    say "installing polars, pandas, pyarrow and duckdb into $venv"
+    if python3 -m venv "$venv" 2>/dev/null &&
+       timeout 600 "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 \
+         polars pandas pyarrow duckdb >/dev/null 2>&1; then
+      touch "$venv/installed"
+    else
+      say "skipped: they could not be installed; the tests that need them will say so"
+    fi
+  fi
 fi

@@ -21,7 +21,7 @@ use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use hoistway_sim::world::Job;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -87,6 +87,13 @@ pub enum RunError {
         /// The message.
         what: String,
     },
+    /// A scheduler that is not the program's own has ended its run ([`end_run`]).
+    Scheduler {
+        /// As of [`RunError::Job`].
+        cell: String,
+        /// What it did.
+        what: String,
+    },
     /// Stopped from outside.
     Interrupted {
         /// Runs that are kept for the next time.
@@ -102,10 +109,22 @@ pub(crate) fn guarded<T>(
     work: impl FnOnce() -> T,
 ) -> Result<T, RunError> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        if let Some(SchedulerFault(what)) = panic.downcast_ref::<SchedulerFault>() {
+            return RunError::Scheduler { cell: cell(), what: what.clone() };
+        }
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let what = text.or_else(|| panic.downcast_ref::<&str>().copied());
         RunError::Broken { cell: cell(), what: what.unwrap_or("without a message").into() }
     })
+}
+
+/// What a scheduler ended its run for.
+struct SchedulerFault(String);
+
+/// Ends the run in which a scheduler finds itself: for schedulers that people load at run time, and that answer wrongly. The
+/// grid goes on with its other runs and reports [`RunError::Scheduler`]. Nothing is written to stderr, as a panic would be.
+pub fn end_run(what: String) -> ! {
+    resume_unwind(Box::new(SchedulerFault(what)))
 }
 
 impl From<DirectoryError> for RunError {
@@ -126,6 +145,7 @@ impl fmt::Display for RunError {
             RunError::Broken { cell, what } => {
                 write!(f, "{cell}: broke off: {what}; this is an error in hoistway")
             }
+            RunError::Scheduler { cell, what } => write!(f, "{cell}: {what}"),
             RunError::Interrupted { kept: 0, .. } => {
                 f.write_str("interrupted; nothing was written")
             }
@@ -499,8 +519,11 @@ impl Grid {
                         kept.save(index, &record).map(|()| Stored::Kept).map_err(RunError::from)
                     }
                 });
-                let ends = |error: &RunError| !matches!(error, RunError::Broken { .. });
-                failed.fetch_or(record.as_ref().is_err_and(ends), Ordering::Relaxed);
+                let of_scheduler = |e: &RunError| {
+                    matches!(e, RunError::Broken { .. } | RunError::Scheduler { .. })
+                };
+                failed
+                    .fetch_or(record.as_ref().is_err_and(|e| !of_scheduler(e)), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
                 *records[turn].lock().expect("no thread panics while it holds the lock") =
                     Some(record);

@@ -24,7 +24,7 @@ mod list;
 mod tests;
 
 pub use error::PlanError;
-pub use list::{ListError, chosen, parts};
+pub use list::{ListError, chosen, only, parts};
 
 use crate::config::{Config, WBT};
 use crate::experiment::{Experiment, Idle, Options, idle_files, read_directory, who_heeds};

@@ -5,11 +5,13 @@
 //! configurations have it (`mq-deadline+wbt`), and the present one is among them.
 
 use super::Bench;
-use super::setting::{Setting, USUAL, also, limited, named, share_configs, usual_place};
 use crate::common::lists::chosen;
 use crate::failure::{Failure, directory_failure, refused};
 use hoistway_lab::bench::plan::{BenchSubject, Level, Rates};
 use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
+use hoistway_lab::bench::setting::{
+    Setting, USUAL, also, limited, named, share_configs, usual_place,
+};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
 use hoistway_lab::config::{Config, replaces_wbt};

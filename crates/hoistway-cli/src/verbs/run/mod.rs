@@ -13,7 +13,7 @@ use crate::common::runs::carry_out;
 use crate::common::worlds::{Chosen, choose};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway_lab::config::split_list;
+use hoistway_lab::grid::only;
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::result::Run;
@@ -75,12 +75,8 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             (load(&name)?, shell_word(&name), options.config.clone())
         }
     };
-    let config = config.unwrap_or_else(|| experiment.configs[0].clone());
-    if split_list(&config).len() > 1 {
-        return Err(Failure::Usage(format!(
-            "run takes one configuration, not '{config}'; `hoistway compare` takes several"
-        )));
-    }
+    let config = only(config.as_deref(), &experiment);
+    let config = config.map_err(|e| Failure::Usage(e.to_string()))?;
     let traced = options.explain.is_some() || options.timeline.is_some();
     let jobs = match (jobs, &options.save_trace) {
         (Some(jobs), None) if !traced => {

@@ -8,6 +8,7 @@ use crate::work::{Far, carry_out, threads};
 use hoistway_lab::experiment;
 use hoistway_lab::grid::{Plan, USUAL, only};
 use hoistway_lab::run::{Grid, Progress};
+use hoistway_lab::words::shell_word;
 use hoistway_lab::world::Sim;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -175,7 +176,7 @@ pub fn compare(
     let options = Options { drives, workloads, faults, reps, seed, duration, quick, wbt, groups };
     let first = experiment.is_none() && configs.is_none();
     let (experiment, name) = experiment.unwrap_or(Source::Name(USUAL.into())).read()?;
-    let plan = Plan::of(experiment).named("compare", &name).configs(names(configs));
+    let plan = Plan::of(experiment).named("compare", &shell_word(&name)).configs(names(configs));
     let plan = options.on(if first { plan.first_look() } else { plan })?;
     execute(py, &grid(py, &plan)?, jobs, progress.as_ref())
 }
@@ -203,6 +204,7 @@ pub fn run(
     let options = Options { drives, workloads, faults, reps, seed, duration, quick, wbt, groups };
     let (experiment, name) = experiment.read()?;
     let config = only(config, &experiment).map_err(errors::wrong)?;
-    let plan = options.on(Plan::of(experiment).named("run", &name).configs([config]))?;
+    let plan =
+        options.on(Plan::of(experiment).named("run", &shell_word(&name)).configs([config]))?;
     execute(py, &grid(py, &plan)?, jobs, progress.as_ref())
 }

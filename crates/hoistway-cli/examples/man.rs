@@ -29,12 +29,17 @@ fn write(folder: &Path) -> io::Result<()> {
 
 /// Names and texts of all pages: `hoistway.1`, `hoistway-compare.1`, ...
 pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut command = hoistway_cli::command().disable_help_subcommand(true);
+    let mut command = whole(hoistway_cli::command()).disable_help_subcommand(true);
     let version = command.get_version().unwrap_or_default().to_string();
     command.build();
     let mut pages = Vec::new();
     add(&command, &format!("hoistway {version}"), &mut pages)?;
     Ok(pages)
+}
+
+/// clap_mangen leaves out the text of options that `-h` does not show.
+fn whole(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(whole)
 }
 
 fn add(

@@ -45,3 +45,27 @@ __all__ = [
     "what_if",
     "writer",
 ]
+
+# Of modules that are imported when they are first asked for: importing hoistway stays a matter of milliseconds.
+_LATER = {
+    "Grid": "_grids",
+    "Sweep": "_sweeps",
+    "SweepError": "_sweeps",
+    "Tuning": "_tuning",
+    "grid": "_grids",
+    "sweep": "_sweeps",
+    "tune": "_tuning",
+}
+__all__ += _LATER
+
+
+def __getattr__(name):
+    if name not in _LATER:
+        raise AttributeError(f"module 'hoistway' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module("." + _LATER[name], __name__), name)
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})

@@ -1,6 +1,6 @@
 """Types of hoistway. What things do stands in their docstrings: help(hoistway.compare)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -227,3 +227,103 @@ def drives() -> Table: ...
 def schedulers() -> Table: ...
 def settings(scheduler: str | None = None) -> Table: ...
 def experiments() -> Table: ...
+
+class Grid(Sequence[Any]):
+    """Cells: drives x workloads x configurations x seeds."""
+
+    def __init__(self, cells: Iterable[Any]) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __add__(self, other: Grid) -> Grid: ...
+    def check(self) -> None: ...
+
+class Sweep:
+    """Rows of all cells of a grid, behind the PyCapsule interface."""
+
+    def __init__(self, table: Any, parts: list[str], ran: int, reused: int, cpu_s: float) -> None: ...
+    @property
+    def table(self) -> Any: ...
+    @property
+    def parts(self) -> list[str]: ...
+    @property
+    def ran(self) -> int: ...
+    @property
+    def reused(self) -> int: ...
+    @property
+    def cpu_s(self) -> float: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+class SweepError(RuntimeError):
+    """Cells failed; the others have run."""
+
+    def __init__(self, message: str, failed: Sequence[tuple[Any, str]] = ()) -> None: ...
+    @property
+    def failed(self) -> list[tuple[Any, str]]: ...
+
+class Tuning:
+    """The best settings, the frontier, and both on held-out seeds and drives. Tables are pyarrow's."""
+
+    @property
+    def config(self) -> str: ...
+    @property
+    def best(self) -> dict[str, int]: ...
+    @property
+    def met(self) -> bool: ...
+    @property
+    def trials(self) -> Any: ...
+    @property
+    def frontier(self) -> Any: ...
+    @property
+    def held_out(self) -> Any: ...
+    @property
+    def distance(self) -> dict[str, float | None]: ...
+    @property
+    def skipped(self) -> dict[str, str]: ...
+    @property
+    def space(self) -> list[dict[str, Any]]: ...
+    def _repr_html_(self) -> str: ...
+
+def grid(
+    experiment: str | PathLike[str] | Experiment,
+    configs: Names | None = None,
+    *,
+    drives: Names | None = None,
+    workloads: Names | None = None,
+    seeds: int | Iterable[int] = 1,
+    reps: int | None = None,
+    faults: Names | None = None,
+    duration: str | None = None,
+    quick: bool = False,
+    wbt: bool = False,
+    groups: str | PathLike[str] | None = None,
+) -> Grid: ...
+def sweep(
+    grid_or_arguments: Grid | Mapping[str, Any],
+    directory: str | PathLike[str],
+    *,
+    executor: Any = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep: ...
+def tune(
+    scheduler: str,
+    *,
+    goal: str = "min latency_p99",
+    subject_to: str | Sequence[str] = "throughput_total_ratio >= 0.95",
+    experiment: str | PathLike[str] | Experiment = "latency-2019",
+    drives: Names | None = None,
+    workloads: Names | None = None,
+    settings: Sequence[str] | Mapping[str, tuple[int, int] | None] | None = None,
+    held_out: int = 5,
+    held_out_drives: Names | None = None,
+    reference: str = "none",
+    trials: int = 60,
+    reps: int = 3,
+    duration: str | None = None,
+    seed: int = 1,
+    batch: int = 8,
+    storage: str | PathLike[str] | None = None,
+    executor: Any = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Tuning: ...

@@ -2,6 +2,9 @@
 
 from . import _hoistway
 
+# Names of those that were made known in this process: another one does not know them.
+CLASSES = set()
+
 
 def scheduler(name, *, summary=None, tunables=None):
     """Makes a class known as the scheduler of that name, for compare, run and the others.
@@ -28,6 +31,7 @@ def scheduler(name, *, summary=None, tunables=None):
         line = summary or (cls.__doc__ or "").strip().partition("\n")[0] or "a class in Python"
         rows = [(n, *row) if len(row) == 4 else (n, *row, "") for n, row in (tunables or {}).items()]
         _hoistway.register(name, cls, line, rows)
+        CLASSES.add(name)
         return cls
 
     return register

@@ -322,7 +322,7 @@ fn only_once(path: &Path, runs: usize) -> ReplayError {
 fn is_read_once(path: &Path) -> Result<bool, ReplayError> {
     // The files of a blktrace may lie there under a common name that is none of them.
     let named = path == Path::new("-") || path.exists();
-    Ok(named && hoistway_trace::comes_once(path).map_err(|e| wrong(e))?)
+    Ok(named && hoistway_trace::comes_once(path).map_err(wrong)?)
 }
 
 const ONE: &str = "at most one of a process is under way (--closed --depth N sets another number)";

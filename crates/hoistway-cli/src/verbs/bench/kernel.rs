@@ -63,7 +63,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
         overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
         real: true,
         // There is nothing to wear.
-        wears: !hoistway_machine::emulator::is_emulated(&place),
+        wears: !is_emulated(&place),
         prepares: place.is_dir || options.yes_destroy_data.is_some(),
     };
     let world = Kernel(machine);
@@ -305,4 +305,14 @@ fn changes(place: &Volume, present: &str) -> Vec<String> {
         false => "the device is read, and written to only if --yes-destroy-data names it".into(),
     });
     lines
+}
+/// Whether all storage of a place is drives of emulators. A build without the emulator knows none.
+#[cfg(feature = "fuse")]
+fn is_emulated(place: &Volume) -> bool {
+    hoistway_machine::emulator::is_emulated(place)
+}
+
+#[cfg(not(feature = "fuse"))]
+fn is_emulated(_place: &Volume) -> bool {
+    false
 }

@@ -31,7 +31,7 @@ pub struct About<'a> {
 
 /// The groups of tracks, as viewers number processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
+enum TrackGroup {
     Waiting = 1,
     Drive = 2,
     Decisions = 3,
@@ -84,7 +84,7 @@ struct Writer<'a> {
     /// Tracks made so far.
     tracks: u32,
     /// The tracks of a process or hardware queue, and whether each is taken.
-    lanes: BTreeMap<(Group, u32), Vec<(u32, bool)>>,
+    lanes: BTreeMap<(TrackGroup, u32), Vec<(u32, bool)>>,
     waiting: BTreeMap<u32, Open>,
     flying: BTreeMap<u32, Open>,
     /// When the queue was set in service.
@@ -106,9 +106,9 @@ impl Writer<'_> {
              \"displayTimeUnit\":\"ns\",\"traceEvents\":["
         )?;
         let groups = [
-            (Group::Waiting, "requests in the scheduler"),
-            (Group::Drive, "requests at the drive"),
-            (Group::Decisions, self.about.scheduler.name),
+            (TrackGroup::Waiting, "requests in the scheduler"),
+            (TrackGroup::Drive, "requests at the drive"),
+            (TrackGroup::Decisions, self.about.scheduler.name),
         ];
         for (at, (group, name)) in groups.into_iter().enumerate() {
             let pid = group as u32;
@@ -120,7 +120,7 @@ impl Writer<'_> {
                 quoted(name)
             )?;
         }
-        self.name_track(Group::Decisions, DECISIONS, "service and decisions")?;
+        self.name_track(TrackGroup::Decisions, DECISIONS, "service and decisions")?;
         let (begin, end) = self.about.window;
         for (at, name) in [(begin, "measuring begins"), (end, "measuring ends")] {
             let at = us(at);
@@ -132,7 +132,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn name_track(&mut self, group: Group, track: u32, name: &str) -> io::Result<()> {
+    fn name_track(&mut self, group: TrackGroup, track: u32, name: &str) -> io::Result<()> {
         let (pid, name) = (group as u32, quoted(name));
         write!(
             self.out,
@@ -144,35 +144,40 @@ impl Writer<'_> {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         match *event {
             Event::Inserted { req, proc, start, sectors } => {
-                let open = self.open(Group::Waiting, proc.0, (proc, start, sectors))?;
+                let open = self.open(TrackGroup::Waiting, proc.0, (proc, start, sectors))?;
                 self.waiting.insert(req, open);
             }
             Event::Joined { kept, gone } => {
                 if let Some(open) = self.waiting.remove(&gone) {
-                    self.close(Group::Waiting, gone, open, &format!(",\"merged into\":{kept}"))?;
+                    self.close(
+                        TrackGroup::Waiting,
+                        gone,
+                        open,
+                        &format!(",\"merged into\":{kept}"),
+                    )?;
                 }
             }
             Event::Issued { req, queue, proc, op, start, sectors } => {
                 let reason = self.reason.take().filter(|&(at, _)| at == self.now);
                 if let Some(open) = self.waiting.remove(&req) {
                     let open = Open { op: Some(op), start, sectors, ..open };
-                    self.close(Group::Waiting, req, open, "")?;
+                    self.close(TrackGroup::Waiting, req, open, "")?;
                 }
-                let open = self.open(Group::Drive, queue.0.into(), (proc, start, sectors))?;
+                let open = self.open(TrackGroup::Drive, queue.0.into(), (proc, start, sectors))?;
                 let reason = reason.map(|(_, what)| what);
                 self.flying.insert(req, Open { op: Some(op), reason, ..open });
             }
             Event::Requeued { req } => {
                 if let Some(open) = self.flying.remove(&req) {
-                    self.close(Group::Drive, req, open, ",\"given back\":true")?;
+                    self.close(TrackGroup::Drive, req, open, ",\"given back\":true")?;
                     let what = (open.proc, open.start, open.sectors);
-                    let again = self.open(Group::Waiting, open.proc.0, what)?;
+                    let again = self.open(TrackGroup::Waiting, open.proc.0, what)?;
                     self.waiting.insert(req, again);
                 }
             }
             Event::Done { req } => {
                 if let Some(open) = self.flying.remove(&req) {
-                    self.close(Group::Drive, req, open, "")?;
+                    self.close(TrackGroup::Drive, req, open, "")?;
                 }
             }
             Event::Why(why) => self.why(&why)?,
@@ -184,7 +189,7 @@ impl Writer<'_> {
     /// A slice begins in the first free track of its owner.
     fn open(
         &mut self,
-        group: Group,
+        group: TrackGroup,
         owner: u32,
         (proc, start, sectors): (ProcId, Sectors, Sectors),
     ) -> io::Result<Open> {
@@ -199,7 +204,7 @@ impl Writer<'_> {
         let track = lanes[lane].0;
         if free.is_none() {
             let name = match group {
-                Group::Waiting => self.name(owner),
+                TrackGroup::Waiting => self.name(owner),
                 _ => format!("hardware queue {owner}"),
             };
             let name = if lane == 0 { name } else { format!("{name} ({})", lane + 1) };
@@ -210,7 +215,7 @@ impl Writer<'_> {
     }
 
     /// It ends, with more arguments.
-    fn close(&mut self, group: Group, req: u32, open: Open, more: &str) -> io::Result<()> {
+    fn close(&mut self, group: TrackGroup, req: u32, open: Open, more: &str) -> io::Result<()> {
         if let Some(lanes) = self.lanes.get_mut(&(group, open.owner)) {
             lanes[open.lane].1 = false;
         }
@@ -228,7 +233,7 @@ impl Writer<'_> {
             _ => format!("{size} B"),
         };
         let mut args = format!("\"request\":{req},\"sector\":{}", open.start.0);
-        if group == Group::Drive {
+        if group == TrackGroup::Drive {
             let _ = write!(args, ",\"process\":{}", quoted(&self.name(open.proc.0)));
         }
         if let Some(reason) = open.reason {
@@ -276,8 +281,8 @@ impl Writer<'_> {
     /// What is open at the end of the trace ends with it.
     fn end(&mut self) -> io::Result<()> {
         for (group, open) in [
-            (Group::Waiting, std::mem::take(&mut self.waiting)),
-            (Group::Drive, std::mem::take(&mut self.flying)),
+            (TrackGroup::Waiting, std::mem::take(&mut self.waiting)),
+            (TrackGroup::Drive, std::mem::take(&mut self.flying)),
         ] {
             for (req, open) in open {
                 self.close(group, req, open, ",\"not finished\":true")?;

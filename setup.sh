@@ -70,6 +70,11 @@ if ! command -v cargo >/dev/null; then
   exit 3
 fi
 
+# The page is WebAssembly; its tests are skipped without.
+wasm=wasm32-unknown-unknown
+if [ "${1:-}" = test ] && command -v rustup >/dev/null && [ ! -d "$(rustc --print target-libdir --target "$wasm")" ]; then
+  rustup target add "$wasm" >/dev/null 2>&1 || say "rustup could not add $wasm"
+fi
 if [ "${1:-}" = test ]; then
   # What reads the tables of the module of Python, in an environment of its own. Tests of what is missing are skipped.
   venv=$(dirname "$0")/target/venv

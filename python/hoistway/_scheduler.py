@@ -24,7 +24,7 @@ def scheduler(name, *, summary=None, tunables=None):
     are attributes of the instance before __init__ is called, and what a configuration sets: "name{quantum=8}".
     summary: one line [the first of the docstring].
 
-    Slow: about 30 us a request, where those in Rust take 0.5 us, and one simulation at a time unless jobs says otherwise.
+    Slow: about 40 us a request, where those in Rust take less than 1 us, and one simulation at a time unless jobs says otherwise.
     """
 
     def register(cls):

@@ -3,6 +3,10 @@
 //! Each run depends on its own job alone and results are put together in the order of the grid, so they
 //! do not depend on the number of threads or on which of them was faster.
 
+mod share;
+
+pub use share::{Share, ShareError};
+
 use crate::config::Config;
 use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
@@ -435,20 +439,64 @@ impl Grid {
         progress: &(dyn Fn(Progress) + Sync),
         kept: Option<&Kept>,
     ) -> Result<Run, RunError> {
+        let all: Vec<usize> = (0..self.len()).collect();
+        let records = self.work_off(world, threads, stop, progress, kept, &all)?;
+        let finished = records.into_iter().zip(all).map(|(record, index)| match record {
+            Stored::Held(record) => Ok(FinishedRun::decode(&record).expect("it was encoded here")),
+            Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
+        });
+        let finished: Result<Vec<FinishedRun>, RunError> = finished.collect();
+        Ok(self.assemble(world, &self.places(), finished?))
+    }
+
+    /// The same of a part of the grid: its runs are kept, and nothing is put together. Gives how many they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Grid::run_kept`].
+    pub fn keep_share(
+        &self,
+        world: &dyn World,
+        share: Share,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Progress) + Sync),
+        kept: &Kept,
+    ) -> Result<usize, RunError> {
+        let runs = self.runs_of(share);
+        Ok(self.work_off(world, threads, stop, progress, Some(kept), &runs)?.len())
+    }
+
+    /// Numbers of the runs of a share ([`Grid::cell_of`]).
+    pub fn runs_of(&self, share: Share) -> Vec<usize> {
+        (0..self.len()).filter(|index| share.has(index / self.reps as usize)).collect()
+    }
+
+    /// Makes sure that there is a record of each wanted run, and says where each is. The first error in the order of
+    /// turns is the one reported.
+    fn work_off(
+        &self,
+        world: &dyn World,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Progress) + Sync),
+        kept: Option<&Kept>,
+        wanted: &[usize],
+    ) -> Result<Vec<Stored>, RunError> {
         let places = self.places();
-        let is_kept = |i| kept.is_some_and(|k| k.load(i).is_some());
-        let reused: Vec<bool> = (0..places.len()).map(is_kept).collect();
-        let mut missing: Vec<usize> = (0..places.len()).filter(|&i| !reused[i]).collect();
+        let is_kept = |i: &&usize| kept.is_some_and(|k| k.load(**i).is_some());
+        let mut missing: Vec<usize> = wanted.iter().filter(|i| !is_kept(i)).copied().collect();
+        let lengths = self.lengths()?;
+        let time = |runs: &[usize]| runs.iter().map(|&i| lengths[i].0).sum::<u64>();
+        let (whole, left, total) = (Nanos(time(wanted)), time(&missing), wanted.len());
         if world.alone() {
             self.in_rounds(&places, &mut missing);
         }
-        let record = |reused: bool| Mutex::new(reused.then_some(Ok(Stored::Kept)));
-        let records: Vec<Mutex<Option<Result<Stored, RunError>>>> =
-            reused.into_iter().map(record).collect();
+        type Record = Mutex<Option<Result<Stored, RunError>>>;
+        let records: Vec<Record> = missing.iter().map(|_| Mutex::new(None)).collect();
         let next = AtomicUsize::new(0);
-        let done = AtomicUsize::new(places.len() - missing.len());
-        let (whole, total) = (self.whole()?, places.len());
-        let passed = AtomicU64::new(self.passed(&places, &missing, whole)?);
+        let done = AtomicUsize::new(total - missing.len());
+        let passed = AtomicU64::new(whole.0 - left);
         let tell = |more: u64| {
             let passed = Nanos(passed.fetch_add(more, Ordering::Relaxed) + more);
             progress(Progress { done: done.load(Ordering::Relaxed), total, passed, whole });
@@ -460,7 +508,8 @@ impl Grid {
         let failed = AtomicBool::new(false);
         let work = || {
             while !failed.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
-                let Some(&index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&index) = missing.get(turn) else {
                     return;
                 };
                 let record = self.one(world, places[index], stop, &tell);
@@ -476,7 +525,7 @@ impl Grid {
                 failed
                     .fetch_or(record.as_ref().is_err_and(|e| !of_scheduler(e)), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
-                *records[index].lock().expect("no thread panics while it holds the lock") =
+                *records[turn].lock().expect("no thread panics while it holds the lock") =
                     Some(record);
                 tell(0);
             }
@@ -495,8 +544,15 @@ impl Grid {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted { kept: done, total });
         }
-        let finished = results(&missing, records, kept)?;
-        Ok(self.assemble(world, &places, finished))
+        let taken = |record: Record| record.into_inner().expect("no thread panicked");
+        let mut ran = std::collections::BTreeMap::new();
+        for (&index, record) in missing.iter().zip(records) {
+            // After an error those without a turn have none.
+            if let Some(record) = taken(record) {
+                ran.insert(index, record?);
+            }
+        }
+        Ok(wanted.iter().map(|index| ran.remove(index).unwrap_or(Stored::Kept)).collect())
     }
 
     /// One run, encoded.
@@ -523,20 +579,6 @@ impl Grid {
             Err(JobError::Interrupted) => Err(RunError::Interrupted { kept: 0, total: self.len() }),
             Err(error) => Err(RunError::Job { cell: self.run_name(place), error }),
         }
-    }
-
-    /// The time of the runs that need not be run again.
-    fn passed(
-        &self,
-        places: &[Coordinates],
-        missing: &[usize],
-        whole: Nanos,
-    ) -> Result<u64, RunError> {
-        let mut left = 0;
-        for &index in missing {
-            left += Grid::length(&self.job(places[index])?).0;
-        }
-        Ok(whole.0.saturating_sub(left))
     }
 
     fn assemble(
@@ -662,30 +704,6 @@ impl Grid {
         let (world, build, digest) = (world.name(), world.build(), self.digest());
         format!("{program}\n{world} {digest}{build}\n{}\n", self.command)
     }
-}
-
-/// What every run gave, in the order of the grid, or the first error in the order in which those that were `missing` had
-/// their turns.
-fn results(
-    missing: &[usize],
-    records: Vec<Mutex<Option<Result<Stored, RunError>>>>,
-    kept: Option<&Kept>,
-) -> Result<Vec<FinishedRun>, RunError> {
-    let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
-    let mut records: Vec<Option<Result<Stored, RunError>>> =
-        records.into_iter().map(taken).collect();
-    for &index in missing {
-        if let Some(Err(error)) = records[index].take_if(|record| record.is_err()) {
-            return Err(error);
-        }
-    }
-    let finished = records.into_iter().enumerate().map(|(index, record)| {
-        match record.expect("no run failed, and nobody stopped them")? {
-            Stored::Held(record) => Ok(FinishedRun::decode(&record).expect("it was encoded here")),
-            Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
-        }
-    });
-    finished.collect()
 }
 
 /// A record that was written cannot be read.

@@ -2,6 +2,7 @@
 
 #[macro_use]
 pub mod terminal;
+pub mod asked;
 pub mod baseline;
 pub mod beside;
 pub mod grid;

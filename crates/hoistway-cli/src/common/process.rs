@@ -4,13 +4,20 @@ use crate::failure::Failure;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Names this build: version, size and time of the program file.
+/// Names this build, on every machine alike: version, and size and digest of the program file.
 pub fn program() -> String {
-    let file = std::env::current_exe().and_then(std::fs::metadata).ok();
-    let built = file.as_ref().and_then(|f| f.modified().ok());
-    let since = built.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    let size = file.map_or(0, |f| f.len());
-    format!("{} {size} {}", env!("CARGO_PKG_VERSION"), since.map_or(0, |t| t.as_nanos()))
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    let name = || {
+        let file = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+        // FNV-1a over words of 8 bytes.
+        let digest = file.chunks(8).fold(0xcbf2_9ce4_8422_2325_u64, |hash, chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        format!("{} {} {digest:016x}", env!("CARGO_PKG_VERSION"), file.len())
+    };
+    PROGRAM.get_or_init(name).clone()
 }
 
 /// The arguments in words, for people.

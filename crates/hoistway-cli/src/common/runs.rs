@@ -13,7 +13,7 @@ use hoistway_files::{Dir, Kind};
 use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::kept::{Found, Kept};
 use hoistway_lab::result::{Run, holds_runs, number_text};
-use hoistway_lab::run::{Grid, Progress};
+use hoistway_lab::run::{Grid, Progress, RunError, Share};
 use hoistway_lab::world::World;
 use hoistway_run::ProcSpec;
 use std::fmt::Write as _;
@@ -234,7 +234,7 @@ fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Res
     match found {
         Found::Nothing => {}
         Found::Ours => eprintln!(
-            "{}: reusing {} of {} runs from an interrupted run; --fresh runs them again",
+            "{}: reusing {} finished runs of {}; --fresh runs them again",
             grid.experiment.id,
             kept.count(),
             grid.len()
@@ -255,9 +255,21 @@ fn execute(
     stop: &AtomicBool,
     kept: &Kept,
 ) -> Result<Run, Failure> {
+    with_bar(grid.len(), world, common, |progress| {
+        grid.run_kept(world, threads, stop, progress, Some(kept))
+    })
+}
+
+/// A bar over so many runs while they are worked off.
+fn with_bar<T>(
+    runs: usize,
+    world: &dyn World,
+    common: &Common,
+    work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> Result<T, RunError>,
+) -> Result<T, Failure> {
     let visible = !common.quiet && std::io::stderr().is_terminal();
     let bar = match visible {
-        true => indicatif::ProgressBar::new(grid.len() as u64),
+        true => indicatif::ProgressBar::new(runs as u64),
         false => indicatif::ProgressBar::hidden(),
     };
     let template = match (world.alone(), world.even()) {
@@ -283,9 +295,35 @@ fn execute(
         bar.set_position(p.passed.as_ms());
         bar.set_message(format!("{}/{} runs, {left} s left", p.done, p.total));
     };
-    let run = grid.run_kept(world, threads, stop, &progress, Some(kept));
+    let done = work(&progress);
     bar.finish_and_clear();
-    run.map_err(run_failure)
+    done.map_err(run_failure)
+}
+
+/// Runs a part of a grid and keeps its runs: how many they are, and where. Nothing is there if they are none.
+pub fn keep_share(
+    grid: Grid,
+    share: Share,
+    common: &Common,
+    chosen: &Chosen,
+) -> Result<(usize, PathBuf), Failure> {
+    let (world, mut grids) = (&*chosen.world, [grid]);
+    worlds::leave_out(world, &mut grids[0])?;
+    let dirs = directories(&grids, common, world)?;
+    let (grid, stop, threads) = (&grids[0], stop_flag()?, threads(common.jobs));
+    let kept = kept_runs(grid, world, &dirs[0], common)?;
+    let runs = grid.runs_of(share).len();
+    let work = |progress: &(dyn Fn(Progress) + Sync)| {
+        grid.keep_share(world, share, threads, &stop, progress, &kept)
+    };
+    with_bar(runs, world, common, work)?;
+    Ok((runs, kept.folder().to_path_buf()))
+}
+
+/// Where the runs of the grid are kept that [`carry_out`] would write, and what is there.
+pub fn kept_of(grid: &Grid, common: &Common, chosen: &Chosen) -> Result<Kept, Failure> {
+    let dirs = directories(std::slice::from_ref(grid), common, &*chosen.world)?;
+    kept_runs(grid, &*chosen.world, &dirs[0], common)
 }
 
 /// Progress bar of worlds in real time.

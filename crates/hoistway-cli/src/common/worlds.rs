@@ -6,6 +6,7 @@ use crate::common::process::{arguments, stop_flag};
 use crate::failure::{Failure, refused, run_failure};
 use hoistway::setting::nearest;
 use hoistway_lab::run::Grid;
+use hoistway_lab::words::shell_quoted;
 use hoistway_lab::world::{Sim, WORLDS, World, WorldError};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -221,11 +222,11 @@ pub fn flags(common: &Common) -> String {
     ];
     for (flag, path) in paths {
         if let Some(path) = path {
-            let _ = write!(text, " --{flag} '{}'", path.display());
+            let _ = write!(text, " --{flag} {}", shell_quoted(&path.display().to_string()));
         }
     }
     if let Some(size) = &common.size {
-        let _ = write!(text, " --size '{size}'");
+        let _ = write!(text, " --size {}", shell_quoted(size));
     }
     if let Some(fs) = &common.fs {
         let _ = write!(text, " --fs {fs}");

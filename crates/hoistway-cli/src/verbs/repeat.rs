@@ -1,5 +1,6 @@
 //! `hoistway repeat`: a run once more, from the command in its run.toml, and whether the same bytes come out.
 
+use crate::common::asked::simulation;
 use crate::common::output::print;
 use crate::common::process::stop_flag;
 use crate::common::run_dirs::read;
@@ -49,11 +50,6 @@ pub fn repeat(options: &Repeat) -> Result<(), Failure> {
     if same { Ok(()) } else { Err(Failure::No) }
 }
 
-/// Options that a run directory may ask for. A directory may come from a stranger: none of these writes anything, and
-/// none leaves the simulator.
-const ASKED: &str = "backlog closed config depth drive duration faults fio format from groups job limit open quick reps \
-     scale seed speed split-by strict sync-writes target to workload";
-
 /// The words of the command behind `hoistway`, if they ask for nothing but a simulation.
 fn repeatable(run: &Run) -> Result<Vec<String>, String> {
     let manifest = &run.manifest;
@@ -63,43 +59,7 @@ fn repeatable(run: &Run) -> Result<Vec<String>, String> {
             manifest.world
         ));
     }
-    let words = words(&manifest.command).ok_or("a quotation mark in its command does not end")?;
-    let (program, verb) = (words.first(), words.get(1));
-    let (program, verb) = (program.map(String::as_str), verb.map(String::as_str));
-    if program != Some("hoistway") || !matches!(verb, Some("compare" | "run" | "replay")) {
-        return Err("its command is none of hoistway compare, run and replay".into());
-    }
-    for word in words.iter().skip(2).filter(|word| word.starts_with('-')) {
-        let asked = |name: &str| {
-            // Of a trace it chooses records; elsewhere it names a disk whose data is given up.
-            ASKED.split(' ').any(|known| known == name)
-                || (name, verb) == ("device", Some("replay"))
-        };
-        word.strip_prefix("--")
-            .filter(|name| asked(name))
-            .ok_or_else(|| format!("its command has {word}, which is no part of a simulation"))?;
-    }
-    Ok(words[1..].to_vec())
-}
-
-/// A command as the shell reads it, as far as ours are written: blanks part words, `'` keeps them together, and `\`
-/// stands before a `'` outside. `None` if a quotation does not end.
-fn words(command: &str) -> Option<Vec<String>> {
-    let (mut all, mut word, mut quoted) = (Vec::new(), None::<String>, false);
-    let mut letters = command.chars();
-    while let Some(c) = letters.next() {
-        match c {
-            '\'' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            '\\' if !quoted => word.get_or_insert_default().extend(letters.next()),
-            ' ' if !quoted => all.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    all.extend(word);
-    (!quoted).then_some(all)
+    simulation(&manifest.command, &["compare", "run", "replay"])
 }
 
 /// The command, into a directory of its own.
@@ -213,17 +173,4 @@ fn json(run: &Run, files: &[(String, bool)]) -> String {
         "files": files,
     });
     format!("{told:#}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_split_as_the_shell_does() {
-        let all = words("hoistway compare --job 'my job.fio' --config 'bfq{a=1,b=2}'").unwrap();
-        assert_eq!(all, ["hoistway", "compare", "--job", "my job.fio", "--config", "bfq{a=1,b=2}"]);
-        assert_eq!(words("a 'it'\\''s'  ''").unwrap(), ["a", "it's", ""]);
-        assert_eq!(words("a 'b"), None);
-    }
 }

@@ -14,6 +14,7 @@ mod interruption;
 mod mistakes;
 mod output;
 mod outputs;
+mod packaging;
 #[cfg(unix)]
 mod products;
 mod records;

@@ -178,8 +178,11 @@ fn only_simulations_are_repeated() {
     let manifest = String::from_utf8(folder.file("a/run.toml")).unwrap();
     let line = manifest.lines().find(|l| l.starts_with("command = ")).unwrap().to_string();
     let commands = [
-        ("hoistway serve -e a=file:/etc/passwd", "none of hoistway compare, run and replay"),
-        ("rm -rf a", "none of hoistway compare, run and replay"),
+        (
+            "hoistway serve -e a=file:/etc/passwd",
+            "not `hoistway VERB` with one of: compare, run, replay",
+        ),
+        ("rm -rf a", "not `hoistway VERB` with one of: compare, run, replay"),
         ("hoistway compare latency-2019 --out /tmp/there", "--out, which is no part"),
         ("hoistway compare latency-2019 --out=/tmp/there", "--out=/tmp/there, which"),
         ("hoistway run latency-2019 none --save-trace t", "--save-trace, which"),
@@ -265,4 +268,165 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     assert!(code == Some(2) && told.contains("would replace its own baseline"), "{told}");
     let (code, _, told) = gate(same, "none-none", &["--out", "h", "--band", "some"]);
     assert!(code == Some(2) && told.contains("--band"), "{told}");
+}
+
+const PARTED: [&str; 6] = ["compare", "--quick", "--reps", "2", "--config", "none,bfq,kyber"];
+
+/// The folders of the parts of a run whose directory would be `NAME-K`.
+fn parts(folder: &Folder, of: u32) -> Vec<String> {
+    let part = |k: u32| {
+        let (shard, out) = (format!("{k}/{of}"), format!("part-{k}/x"));
+        let output = folder.run(&[&PARTED[..], &["--shard", &shard, "--out", &out]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("part {shard}: ")), "{}", stderr(&output));
+        stdout(&output).trim().to_string()
+    };
+    (1..=of).map(part).collect()
+}
+
+/// Every file of a run directory, with its bytes.
+fn bytes_of(folder: &Folder, dir: &str) -> Vec<(String, Vec<u8>)> {
+    let files = ["metrics.csv", "series.csv.gz", "report.html", "run.toml"];
+    let names = files.map(str::to_string).into_iter();
+    let records = fs::read_dir(folder.0.join(dir).join("records")).unwrap();
+    let records = records.map(|e| format!("records/{}", e.unwrap().file_name().display()));
+    let mut names: Vec<String> = names.chain(records).collect();
+    names.sort();
+    names.into_iter().map(|n| (n.clone(), folder.file(&format!("{dir}/{n}")))).collect()
+}
+
+#[test]
+fn parts_put_together_are_the_run_of_one_process() {
+    let folder = Folder::new("shards");
+    let whole = folder.run(&[&PARTED[..], &["--out", "whole"]].concat());
+    assert_eq!(whole.status.code(), Some(0), "{}", stderr(&whole));
+    let parts = parts(&folder, 4);
+
+    let some: Vec<&str> = parts[1..].iter().map(String::as_str).collect();
+    let merge = |parts: &[&str], out: &str| folder.run(&[&["merge", "--out", out], parts].concat());
+    let output = merge(&some, "merged");
+    assert_eq!(output.status.code(), Some(2));
+    let told =
+        "4 runs of 12 are missing: plextor-px-256m5s/none/readers, plextor-px-256m5s/bfq/writers. ";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+
+    let all: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let output = merge(&all, "merged");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(bytes_of(&folder, "merged"), bytes_of(&folder, "whole"));
+    let table = |output: &Output| stdout(output).split("\nreport:").next().unwrap().to_string();
+    assert_eq!(table(&output), table(&whole));
+    assert!(!folder.0.join(".merged.partial").exists(), "what was put together is gone");
+    assert!(folder.0.join(&parts[0]).exists(), "the parts stay");
+}
+
+#[test]
+fn parts_in_one_folder_need_no_merging() {
+    let folder = Folder::new("shared-shards");
+    for shard in ["1/2", "2/2"] {
+        let output = folder.run(&[&PARTED[..], &["--shard", shard]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    let output = folder.run(&PARTED);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("reusing 12 finished runs of 12"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_are_no_parts_of_one_command_is_refused() {
+    let folder = Folder::new("no-shards");
+    let parts = parts(&folder, 2);
+    let refused = |args: &[&str], told: &str| {
+        let output = folder.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stdout(&output));
+        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+    };
+    let [first, second] = [parts[0].as_str(), parts[1].as_str()];
+    refused(&["merge", first, second, "--apart"], "--for, --against and --apart are about");
+    refused(&["merge", first, "part-1"], "merge either alone");
+    let key = folder.0.join(second).join("key");
+    let text = fs::read_to_string(&key).unwrap();
+    fs::write(&key, text.replace("--reps 2", "--reps 3")).unwrap();
+    refused(&["merge", first, second], "are parts of different commands");
+    refused(&["merge", second], "are not those of the parts");
+    // A folder may come from a stranger.
+    fs::write(&key, text.replace("--reps 2", "--out /tmp/x")).unwrap();
+    refused(&["merge", second], "its command has --out, which is no part of a simulation");
+    fs::write(&key, text.replace("hoistway compare", "hoistway serve")).unwrap();
+    refused(&["merge", second], "its command is not `hoistway VERB` with one of: compare");
+
+    refused(&["compare", "--shard", "3/2"], "'3/2' is not K/N with K from 1 to N");
+    refused(
+        &["compare", "--shard", "1/2", "--on", "engine"],
+        "--shard parts the runs of the simulator",
+    );
+    refused(&["compare", "latency-2019,bandwidth-2019", "--shard", "1/2"], "name one");
+}
+
+#[test]
+fn a_timeline_holds_the_requests_of_one_run() {
+    let folder = Folder::new("timeline");
+    let one = ["run", "latency-2019", "bfq", "-w", "readers", "--duration", "100ms"];
+    let told = |file: &str| {
+        let output = folder.run(&[&one[..], &["--timeline", file]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains(&format!("timeline: {file}")), "{}", stdout(&output));
+        folder.file(file)
+    };
+    let (first, again) = (told("a.json"), told("a.json"));
+    assert!(first == again, "the same run, the same bytes; and a timeline may be replaced");
+    let all: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    let events = all["traceEvents"].as_array().unwrap();
+    let has = |name: &str| events.iter().any(|e| e["args"]["name"] == name);
+    assert!(has("target") && has("reader0") && has("hardware queue 0"));
+    let served = |e: &&serde_json::Value| e["ph"] == "X" && e["pid"] == 2;
+    let of_target = events.iter().filter(served).filter(|e| e["args"]["process"] == "target");
+    assert!(of_target.count() > 10, "the target has read");
+    assert!(events.iter().any(|e| e["args"]["ended by"].as_str().is_some()), "slots of service");
+
+    let output = folder.run(&["run", "latency-2019", "bfq", "--timeline", "b.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--timeline shows one run, but 2 workloads"));
+    let output = folder.run(&[&one[..], &["--timeline", "b.json", "--on", "linux"]].concat());
+    assert!(stderr(&output).contains("--timeline: the kernel's schedulers"), "{}", stderr(&output));
+}
+
+#[test]
+fn latencies_are_written_as_a_log_of_hdrhistogram() {
+    let folder = Folder::new("hdr");
+    let base = ["compare", "-c", "none,bfq{low_latency=0,slice_idle=0}", "-w", "readers"];
+    let more = ["--duration", "100ms", "--reps", "2", "--out", "a"];
+    let output = folder.run(&[&base[..], &more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let log = stdout(&folder.run(&["report", "a", "--format", "hdr"]));
+    let lines: Vec<&str> = log.lines().filter(|l| l.starts_with("Tag=")).collect();
+    assert_eq!(lines.len(), 2 * 2 * 16, "a line for each process, repetition and configuration");
+    for line in lines {
+        assert_eq!(line.split(',').count(), 5, "{line}");
+        assert!(line.split(',').nth(4).unwrap().starts_with("HISTFAA"), "{line}");
+    }
+    assert!(
+        log.contains("Tag=plextor-px-256m5s/bfq{low_latency=0;slice_idle=0}/readers/r2/target,")
+    );
+}
+
+#[test]
+fn names_that_mean_something_to_a_shell_are_repeated() {
+    let folder = Folder::new("quoting");
+    let place = folder.0.join("it's mine; $HOME");
+    fs::create_dir(&place).unwrap();
+    let shown = folder.run(&["show", "latency-2019"]);
+    fs::write(place.join("my latency.toml"), shown.stdout).unwrap();
+    let text = "base = \"plextor-px-256m5s\"\n[identity]\nname = \"mine\"\n";
+    fs::write(place.join("my drive.toml"), text).unwrap();
+    let experiment = "it's mine; $HOME/my latency.toml";
+    let drive = "it's mine; $HOME/my drive.toml";
+    for verb in [&["compare", experiment, "-c", "none"][..], &["run", experiment, "none"]] {
+        let more =
+            ["-d", drive, "-w", "readers", "--reps", "1", "--duration", "50 ms", "--out", "a"];
+        let output = folder.run(&[verb, &more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = folder.run(&["repeat", "a"]);
+        assert!(stdout(&output).contains("same bytes: "), "{}{}", stdout(&output), stderr(&output));
+    }
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::grid::{Plan, parts};
 use crate::registry::Registry;
 use crate::run::Grid;
+use crate::words::shell_word;
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_trace::FORMATS;
@@ -152,7 +153,8 @@ impl ReplayRequest {
             false => Vec::new(),
         };
         let of_trace = experiment(&plan, &members)?;
-        let of_grid = Plan::of(of_trace).named("replay", &name).configs(configs).drives(drives);
+        let of_grid =
+            Plan::of(of_trace).named("replay", &shell_word(&name)).configs(configs).drives(drives);
         let of_grid = of_grid.reps(self.reps).seed(seed).groups(self.groups.clone());
         let of_grid = of_grid.registry(&self.registry);
         let mut grid = of_grid.grid(warn).map_err(wrong)?;
@@ -264,13 +266,7 @@ impl ReplayRequest {
     fn command(&self, of_grid: &str) -> String {
         let mut text = of_grid.replace(" --workload trace", "");
         let mut flag = |name: &str, value: &str| {
-            let quoted =
-                value.chars().any(|c| !(c.is_ascii_alphanumeric() || "-._,:/".contains(c)));
-            let _ = if quoted {
-                write!(text, " {name} '{value}'")
-            } else {
-                write!(text, " {name} {value}")
-            };
+            let _ = write!(text, " {name} {}", shell_word(value));
         };
         if let Some(name) = &self.format {
             flag("--format", name);
@@ -326,7 +322,7 @@ fn only_once(path: &Path, runs: usize) -> ReplayError {
 fn is_read_once(path: &Path) -> Result<bool, ReplayError> {
     // The files of a blktrace may lie there under a common name that is none of them.
     let named = path == Path::new("-") || path.exists();
-    Ok(named && hoistway_trace::comes_once(path).map_err(|e| wrong(e))?)
+    Ok(named && hoistway_trace::comes_once(path).map_err(wrong)?)
 }
 
 const ONE: &str = "at most one of a process is under way (--closed --depth N sets another number)";

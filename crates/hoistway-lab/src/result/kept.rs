@@ -61,6 +61,66 @@ pub struct Kept {
     dir: Mutex<Option<Arc<Dir>>>,
 }
 
+/// Finished runs that another command has left, perhaps on another machine: a folder that was a [`Kept`] one.
+#[derive(Debug)]
+pub struct KeptElsewhere {
+    dir: Dir,
+    key: String,
+}
+
+impl KeptElsewhere {
+    /// The runs in a folder; `None` if it is no folder of finished runs.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read.
+    pub fn open(folder: &Path) -> Result<Option<KeptElsewhere>, DirectoryError> {
+        if !folder.join(KEY).is_file() {
+            return Ok(None);
+        }
+        let dir = Dir::open(folder)?;
+        if !is_kept(&dir) {
+            return Ok(None);
+        }
+        let text = read(&dir, OsStr::new(KEY), KEY_FILE).and_then(|b| String::from_utf8(b).ok());
+        let key = text.and_then(|text| Some(text.strip_prefix(HEAD)?.to_string()));
+        Ok(key.map(|key| KeptElsewhere { dir, key }))
+    }
+
+    /// What the runs belong to ([`Grid::key`](crate::run::Grid::key)).
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The command of their grid: the last line of the key.
+    pub fn command(&self) -> &str {
+        self.key.lines().last().unwrap_or_default()
+    }
+
+    /// Copies the runs into a folder of the same key: `count` of them has the grid. Damaged ones are left out. The
+    /// number of a run that is there already with other bytes ends it: one of the two machines does not compute right.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be written; in `Ok`, the number of such a run.
+    pub fn copy_to(&self, kept: &Kept, count: usize) -> Result<Option<usize>, DirectoryError> {
+        for index in 0..count {
+            let Some(bytes) = read(&self.dir, OsStr::new(&name_of(index)), RECORD) else {
+                continue;
+            };
+            if FinishedRun::decode(&bytes).is_err() {
+                continue;
+            }
+            match kept.bytes(index) {
+                Some(there) if there == bytes => {}
+                Some(there) if FinishedRun::decode(&there).is_ok() => return Ok(Some(index)),
+                _ => kept.save(index, &bytes)?,
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// What was found in the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -167,8 +227,11 @@ impl Kept {
 
     /// Run `index`; `None` if it was not kept, or is damaged.
     pub fn load(&self, index: usize) -> Option<FinishedRun> {
-        let dir = self.dir()?;
-        FinishedRun::decode(&read(&dir, OsStr::new(&name_of(index)), RECORD)?).ok()
+        FinishedRun::decode(&self.bytes(index)?).ok()
+    }
+
+    fn bytes(&self, index: usize) -> Option<Vec<u8>> {
+        read(&*self.dir()?, OsStr::new(&name_of(index)), RECORD)
     }
 
     /// Forgets those that are damaged: a file that appeared as a whole may be empty once the power was gone.

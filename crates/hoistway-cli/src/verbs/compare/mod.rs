@@ -7,11 +7,14 @@ use crate::common::jobs::{Jobs, of_jobs};
 use crate::common::known::{Known, configs, experiments};
 use crate::common::lists::chosen;
 use crate::common::options::{Common, JobArgs};
-use crate::common::runs::carry_out;
-use crate::common::worlds::choose;
+use crate::common::output::print;
+use crate::common::runs::{carry_out, keep_share};
+use crate::common::worlds::{Chosen, choose};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_lab::grid::USUAL;
+use hoistway_lab::run::{Grid, Share};
+use hoistway_lab::words::{counted, shell_word};
 
 /// `hoistway compare`.
 #[derive(Debug, ClapArgs)]
@@ -28,11 +31,21 @@ pub struct Compare {
     pub config: Vec<String>,
     #[command(flatten)]
     pub common: Common,
+    /// Run part K of N only and keep its runs beside the place of the run directory; prints the folder. `hoistway merge`
+    /// puts the parts together, wherever they ran
+    #[arg(long, value_name = "K/N", hide_short_help = true)]
+    #[arg(conflicts_with_all = ["dry_run", "csv", "json", "baseline", "wide", "from_fio"])]
+    pub shard: Option<Share>,
 }
 
 pub fn compare(options: &Compare) -> Result<(), Failure> {
     let worlds = chosen(&options.common.on, &options.common.worlds(), "world")?;
     if worlds.len() > 1 {
+        if options.shard.is_some() {
+            return Err(Failure::Usage(
+                "--shard parts the runs of one world; give --on one".into(),
+            ));
+        }
         return beside::compare(options, &worlds);
     }
     if let (Some(flag), Some(name)) = (options.job.flag(), &options.experiment) {
@@ -49,13 +62,50 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         return Err(Failure::Usage(what.into()));
     }
     let chosen = choose(&options.common)?;
+    let mut grids = grids(options, &names, &chosen)?;
+    match options.shard {
+        None => carry_out(grids, &options.common, &chosen, &|_| String::new()),
+        Some(share) => match (grids.pop(), grids.is_empty()) {
+            (Some(grid), true) => keep(grid, share, options, &chosen),
+            _ => Err(Failure::Usage("--shard parts the runs of one experiment; name one".into())),
+        },
+    }
+}
+
+/// The grid of each experiment.
+fn grids(options: &Compare, names: &[String], chosen: &Chosen) -> Result<Vec<Grid>, Failure> {
     let nothing = options.experiment.is_none() && options.config.is_empty();
     let first = nothing && options.common.world() == "sim";
     let mut grids = Vec::new();
-    for name in &names {
-        let source = Source { verb: "compare", name };
-        let plan = plan(load(name)?, &options.config, &options.common, &chosen, &source);
+    for name in names {
+        let source = Source { verb: "compare", name: &shell_word(name) };
+        let plan = plan(load(name)?, &options.config, &options.common, chosen, &source);
         grids.push(grid(&if first { plan.first_look() } else { plan })?);
     }
-    carry_out(grids, &options.common, &chosen, &|_| String::new())
+    Ok(grids)
+}
+
+/// What a command asks for that names one experiment, in the simulator.
+pub fn one_grid(options: &Compare, chosen: &Chosen) -> Result<Grid, Failure> {
+    let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
+    let mut grids = grids(options, &[named], chosen)?;
+    Ok(grids.remove(0))
+}
+
+/// Runs a part and says where it is.
+fn keep(grid: Grid, share: Share, options: &Compare, chosen: &Chosen) -> Result<(), Failure> {
+    if options.common.world() != "sim" {
+        let what = "--shard parts the runs of the simulator; what machines measure each by itself, `hoistway merge`                     compares as run directories";
+        return Err(Failure::Usage(what.into()));
+    }
+    let (runs, folder) = keep_share(grid, share, &options.common, chosen)?;
+    if runs == 0 {
+        eprintln!("part {share}: there are fewer cells than parts, and none for this one");
+        return Ok(());
+    }
+    eprintln!(
+        "part {share}: {} kept; `hoistway merge` puts the parts together",
+        counted(runs, "run")
+    );
+    print(&format!("{}\n", folder.display()))
 }

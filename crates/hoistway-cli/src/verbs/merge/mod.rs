@@ -1,4 +1,6 @@
-//! `hoistway merge`: runs of one suite from many machines, per class and model of drives.
+//! `hoistway merge`: runs of one suite from many machines, per class and model of drives; parts of one comparison.
+
+mod shards;
 
 use crate::common::known::Known;
 use crate::common::output::{self, Folder, print};
@@ -24,20 +26,22 @@ use std::path::{Path, PathBuf};
                         Exit codes: 0 done, 2 wrong usage: not run directories, or not of one suite and version (see --apart)."
 )]
 pub struct Merge {
-    /// Bench directories, run directories, or folders of them: what each machine sent
+    /// Bench directories, run directories, or folders of them: what each machine sent. Or the folders that `hoistway
+    /// compare --shard` printed: parts of one run directory
     #[arg(required = true, value_name = "RUN-DIR")]
     pub dirs: Vec<PathBuf>,
-    /// What is asked for: desktop, server, throughput, share, or 'latency<TIME'
-    #[arg(long = "for", value_name = "GOAL", default_value = "desktop")]
+    /// What is asked for: desktop, server, throughput, share, or 'latency<TIME' [default: desktop]
+    #[arg(long = "for", value_name = "GOAL")]
     #[arg(value_parser = Known(goals), hide_possible_values = true)]
-    pub goal: String,
+    pub goal: Option<String>,
     /// The configuration to compare with [default: what is in force on most machines]
     #[arg(long, value_name = "CONFIG")]
     pub against: Option<String>,
     /// Show runs of different suites or versions apart instead of refusing them
     #[arg(long)]
     pub apart: bool,
-    /// Write the report: a page (FILE.html), or a folder with the page, the udev rules and the scripts
+    /// Write the report: a page (FILE.html), or a folder with the page, the udev rules and the scripts. Of parts: the run
+    /// directory
     #[arg(long, short, value_name = "FILE|DIR")]
     pub out: Option<PathBuf>,
     /// Print JSON
@@ -50,7 +54,10 @@ pub struct Merge {
 
 pub fn merge(options: &Merge) -> Result<(), Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
-    let goal = Goal::parse(&options.goal).map_err(|e| usage(&e))?;
+    if let Some(parts) = shards::shards(&options.dirs)? {
+        return shards::put_together(options, &parts);
+    }
+    let goal = Goal::parse(options.goal.as_deref().unwrap_or("desktop")).map_err(|e| usage(&e))?;
     match options.out.as_deref() {
         Some(out) if is_page(out) => output::check(OUT, Some(out), Kind::Marked)?,
         out => output::check_folder(OUT, out, is_ours)?,

@@ -76,13 +76,15 @@ if [ "${1:-}" = test ] && command -v rustup >/dev/null && [ ! -d "$(rustc --prin
   rustup target add "$wasm" >/dev/null 2>&1 || say "rustup could not add $wasm"
 fi
 if [ "${1:-}" = test ]; then
-  # What reads the tables of the module of Python, in an environment of its own. Tests of what is missing are skipped.
+  # What the tests of the module of Python read tables, tune, and run notebooks with, in an environment of its own. Tests
+  # of what is missing are skipped.
   venv=$(dirname "$0")/target/venv
   if [ ! -e "$venv/installed" ]; then
-    say "installing polars, pandas, pyarrow and duckdb into $venv"
+    say "installing packages of Python into $venv"
     if python3 -m venv "$venv" 2>/dev/null &&
        timeout 600 "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 \
-         polars pandas pyarrow duckdb >/dev/null 2>&1; then
+         polars pandas pyarrow duckdb "dask[distributed]" "optuna>=5" altair matplotlib nbclient nbformat ipykernel \
+         >/dev/null 2>&1; then
       touch "$venv/installed"
     else
       say "skipped: they could not be installed; the tests that need them will say so"

@@ -9,7 +9,7 @@
 //! use hoistway_sim::drive::DriveFile;
 //!
 //! let mut registry = Registry::default();
-//! let text = "base = \"null-block\"\n[identity]\nname = \"ours\"\n";
+//! let text = "schema = 1\nname = \"ours\"\nbase = \"null-block\"\n";
 //! registry.add_drive(DriveFile::parse("ours.toml", text)?)?;
 //!
 //! let plan = Plan::of(registry.experiment("latency-2019")?).registry(&registry).drives(["ours"]);

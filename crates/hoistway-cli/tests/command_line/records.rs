@@ -417,7 +417,7 @@ fn names_that_mean_something_to_a_shell_are_repeated() {
     fs::create_dir(&place).unwrap();
     let shown = folder.run(&["show", "latency-2019"]);
     fs::write(place.join("my latency.toml"), shown.stdout).unwrap();
-    let text = "base = \"plextor-px-256m5s\"\n[identity]\nname = \"mine\"\n";
+    let text = "schema = 1\nname = \"mine\"\nbase = \"plextor-px-256m5s\"\n";
     fs::write(place.join("my drive.toml"), text).unwrap();
     let experiment = "it's mine; $HOME/my latency.toml";
     let drive = "it's mine; $HOME/my drive.toml";

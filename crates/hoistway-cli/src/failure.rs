@@ -39,9 +39,9 @@ pub fn run_failure(error: RunError) -> Failure {
             Failure::Environment(format!("{what}; choose a writable place with --out"))
         }
         RunError::InTheWay { what } => Failure::Usage(what),
-        RunError::Job { error: JobError::Storage { .. }, .. } | RunError::Broken { .. } => {
-            Failure::Failed(error.to_string())
-        }
+        RunError::Job { error: JobError::Storage { .. }, .. }
+        | RunError::Broken { .. }
+        | RunError::Scheduler { .. } => Failure::Failed(error.to_string()),
         error => Failure::Usage(error.to_string()),
     }
 }

@@ -10,13 +10,15 @@ pub use share::{Share, ShareError};
 use crate::config::Config;
 use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
+use crate::registry::Registry;
 use crate::result::kept::{FinishedRun, Kept};
 use crate::result::{
     Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
 use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
-use hoistway_run::{JobError, NamedFigure, Outcome};
+pub use hoistway_run::end_run;
+use hoistway_run::{JobError, NamedFigure, Outcome, SchedulerFault};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use hoistway_sim::world::Job;
@@ -87,6 +89,13 @@ pub enum RunError {
         /// The message.
         what: String,
     },
+    /// A scheduler that is not the program's own has ended its run ([`end_run`]).
+    Scheduler {
+        /// As of [`RunError::Job`].
+        cell: String,
+        /// What it did.
+        what: String,
+    },
     /// Stopped from outside.
     Interrupted {
         /// Runs that are kept for the next time.
@@ -102,6 +111,9 @@ pub(crate) fn guarded<T>(
     work: impl FnOnce() -> T,
 ) -> Result<T, RunError> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        if let Some(SchedulerFault(what)) = panic.downcast_ref::<SchedulerFault>() {
+            return RunError::Scheduler { cell: cell(), what: what.clone() };
+        }
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let what = text.or_else(|| panic.downcast_ref::<&str>().copied());
         RunError::Broken { cell: cell(), what: what.unwrap_or("without a message").into() }
@@ -126,6 +138,7 @@ impl fmt::Display for RunError {
             RunError::Broken { cell, what } => {
                 write!(f, "{cell}: broke off: {what}; this is an error in hoistway")
             }
+            RunError::Scheduler { cell, what } => write!(f, "{cell}: {what}"),
             RunError::Interrupted { kept: 0, .. } => {
                 f.write_str("interrupted; nothing was written")
             }
@@ -499,7 +512,10 @@ impl Grid {
                         kept.save(index, &record).map(|()| Stored::Kept).map_err(RunError::from)
                     }
                 });
-                let ends = |error: &RunError| !matches!(error, RunError::Broken { .. });
+                let of_cell = |e: &RunError| {
+                    matches!(e, RunError::Broken { .. } | RunError::Scheduler { .. })
+                };
+                let ends = |error: &RunError| !of_cell(error);
                 failed.fetch_or(record.as_ref().is_err_and(ends), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
                 *records[turn].lock().expect("no thread panics while it holds the lock") =
@@ -667,6 +683,11 @@ impl Grid {
         }
         self.workloads.iter().for_each(|w| add(w));
         self.configs.iter().for_each(|c| add(&c.id));
+        // The version above stands for those that are shipped; what others bring may change under its name.
+        let shipped = Registry::shipped().schedulers();
+        let brought =
+            self.configs.iter().filter(|c| !shipped.iter().any(|s| std::ptr::eq(*s, c.scheduler)));
+        brought.for_each(|c| add(c.scheduler.source));
         add(&format!("{:?}", self.experiment.tree));
         add(&format!("{} {} {:?}", self.reps, self.seed, self.options));
         if let Some(procedure) = self.experiment.procedure {

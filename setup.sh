@@ -35,6 +35,10 @@ if [ "${1:-}" = test ]; then
   command -v systemd-socket-activate >/dev/null || packages+=(systemd)
   command -v script >/dev/null || packages+=(bsdutils)
 fi
+if [ "${1:-}" = test ] && command -v rustup >/dev/null; then
+  # Schedulers as modules; without it their tests are skipped.
+  rustup target add wasm32-unknown-unknown >/dev/null 2>&1 || say "rustup could not add wasm32-unknown-unknown"
+fi
 if [ "${1:-}" = linux ]; then
   for program in make flex bison bc patch; do
     command -v "$program" >/dev/null || packages+=("$program")

@@ -30,6 +30,7 @@ if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy --locked --workspace --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
+  cargo clippy --locked -p hoistway-cli --features plugin --all-targets -- -D warnings
 else
   echo "skipped: this tool chain has no clippy (rustup component add clippy)"
 fi
@@ -41,7 +42,14 @@ trap 'rm -f "$log"' EXIT
 quiet='/^successes:$/ { hide = 1 } /^(failures:$|test result:)/ { hide = 0 } !hide { print; fflush() }'
 where='$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }'
 passed=true
-cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 |
+tests() {
+  local good=true
+  cargo test --locked --workspace --no-fail-fast -- --show-output || good=false
+  # The program with modules, which its usual build leaves out.
+  cargo test --locked -p hoistway-cli --features plugin --test command_line modules -- --show-output || good=false
+  $good
+}
+tests 2>&1 |
   tee "$log" | awk "$quiet" || passed=false
 if grep -q "^skipped: " "$log"; then
   step "skipped"

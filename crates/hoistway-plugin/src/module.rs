@@ -88,7 +88,8 @@ impl Compiled {
             return Err(format!("about: {length} bytes of text; at most {most} are read"));
         }
         let text = instance.memory.data(&instance.store).get(at..at + length);
-        let text = text.ok_or("about: its text does not lie in its memory; answer pointer << 32 | length")?;
+        let text = text
+            .ok_or("about: its text does not lie in its memory; answer pointer << 32 | length")?;
         String::from_utf8(text.into()).map_err(|_| "about: its text is not UTF-8".into())
     }
 
@@ -96,7 +97,9 @@ impl Compiled {
     pub fn check_settings(&self, defaults: &[u64]) -> Result<(), String> {
         let mut instance = Instance::new(self)?;
         match instance.set {
-            None if !defaults.is_empty() => Err("about has settings, but the module does not export set(i32, i64)".into()),
+            None if !defaults.is_empty() => {
+                Err("about has settings, but the module does not export set(i32, i64)".into())
+            }
             _ => (0..).zip(defaults).try_for_each(|(row, value)| instance.try_set(row, *value)),
         }
     }
@@ -125,7 +128,8 @@ fn check(module: &Module, export: &Export) -> Result<(), String> {
     let wanted = FuncType::new(takes.iter().copied(), gives.iter().copied());
     let signature = |ty: &FuncType| {
         let list = |types: &[ValType]| {
-            let words: Vec<String> = types.iter().map(|t| format!("{t:?}").to_lowercase()).collect();
+            let words: Vec<String> =
+                types.iter().map(|t| format!("{t:?}").to_lowercase()).collect();
             words.join(", ")
         };
         let gives = list(ty.results());

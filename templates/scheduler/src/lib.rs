@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The interface: docs/reference/plugin.md of hoistway.
-#![no_std]
+#![cfg_attr(target_family = "wasm", no_std)]
 extern crate alloc;
 
 #[cfg(target_family = "wasm")]

@@ -40,7 +40,9 @@ impl RoundRobin {
         }
         for _ in 0..=self.queues.len() {
             let queue = self.queues.get_mut(self.turn)?;
-            if self.served < self.quantum && let Some(number) = queue.1.pop_front() {
+            if self.served < self.quantum
+                && let Some(number) = queue.1.pop_front()
+            {
                 self.served += 1;
                 return Some(number);
             }

@@ -178,7 +178,10 @@ fn only_simulations_are_repeated() {
     let manifest = String::from_utf8(folder.file("a/run.toml")).unwrap();
     let line = manifest.lines().find(|l| l.starts_with("command = ")).unwrap().to_string();
     let commands = [
-        ("hoistway serve -e a=file:/etc/passwd", "not `hoistway VERB` with one of: compare, run, replay"),
+        (
+            "hoistway serve -e a=file:/etc/passwd",
+            "not `hoistway VERB` with one of: compare, run, replay",
+        ),
         ("rm -rf a", "not `hoistway VERB` with one of: compare, run, replay"),
         ("hoistway compare latency-2019 --out /tmp/there", "--out, which is no part"),
         ("hoistway compare latency-2019 --out=/tmp/there", "--out=/tmp/there, which"),

@@ -3,9 +3,10 @@
 mod explain;
 
 use crate::common::baseline;
-use crate::common::grid::{Source, grid, load, plan};
+use crate::common::grid::{Source, grid, plan};
 use crate::common::jobs::{Jobs, of_jobs};
 use crate::common::known::{Known, configs, experiments};
+use crate::common::modules::{Modules, simulator_only};
 use crate::common::options::{Common, JobArgs};
 use crate::common::output;
 use crate::common::runs::carry_out;
@@ -51,6 +52,8 @@ pub struct RunOne {
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
+    simulator_only(&options.common)?;
+    let modules = Modules::load(&options.common)?;
     let jobs = Jobs::load(&options.job)?;
     let (experiment, name, config) = match (&jobs, &options.experiment) {
         (Some(jobs), config) => {
@@ -64,10 +67,10 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         }
         (None, name) => {
             let name = name.clone().expect("clap requires one of the two");
-            (load(&name)?, name, options.config.clone())
+            (modules.experiment(&name)?, name, options.config.clone())
         }
     };
-    let config = config.unwrap_or_else(|| experiment.configs[0].clone());
+    let config = modules.only(config, &experiment)?;
     if split_list(&config).len() > 1 {
         return Err(Failure::Usage(format!(
             "run takes one configuration, not '{config}'; `hoistway compare` takes several"
@@ -75,7 +78,7 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
     }
     let jobs = match (jobs, &options.explain, &options.save_trace) {
         (Some(jobs), None, None) => {
-            return of_jobs(jobs, &[config], "run", &options.job, &options.common);
+            return of_jobs(jobs, &[config], "run", &options.job, &options.common, &modules);
         }
         (jobs, ..) => jobs,
     };
@@ -89,11 +92,13 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             return Err(Failure::Usage(what.into()));
         }
         let plan = plan(experiment, &[config], &options.common, &chosen, &source);
+        let plan = modules.beside(plan);
         let grid = explain::grid_of(&plan, &options.common)?;
         check(&grid)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
     }
-    let mut grid = grid(&plan(experiment, &[config], &options.common, &chosen, &source))?;
+    let plan = plan(experiment, &[config], &options.common, &chosen, &source);
+    let mut grid = grid(&modules.beside(plan))?;
     check(&grid)?;
     let nothing = |_: &Run| String::new();
     if let Some(path) = &options.save_trace {

@@ -70,7 +70,7 @@ if ! command -v cargo >/dev/null; then
   exit 3
 fi
 
-# The page is WebAssembly; its tests are skipped without.
+# The page and modules of schedulers are WebAssembly; their tests are skipped without.
 wasm=wasm32-unknown-unknown
 if [ "${1:-}" = test ] && command -v rustup >/dev/null && [ ! -d "$(rustc --print target-libdir --target "$wasm")" ]; then
   rustup target add "$wasm" >/dev/null 2>&1 || say "rustup could not add $wasm"

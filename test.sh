@@ -27,7 +27,7 @@ step "lints"
 if cargo clippy --version >/dev/null 2>&1; then
   # Everything there is; then the crates of the real machine without their options, and the program as ./hoistway builds it for what
   # only simulates.
-  cargo clippy --locked --workspace --all-targets -- -D warnings
+  cargo clippy --locked --workspace --features hoistway-cli/plugin --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
 else
@@ -41,7 +41,8 @@ trap 'rm -f "$log"' EXIT
 quiet='/^successes:$/ { hide = 1 } /^(failures:$|test result:)/ { hide = 0 } !hide { print; fflush() }'
 where='$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }'
 passed=true
-cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 |
+# With modules, which the usual build of the program leaves out.
+cargo test --locked --workspace --features hoistway-cli/plugin --no-fail-fast -- --show-output 2>&1 |
   tee "$log" | awk "$quiet" || passed=false
 if grep -q "^skipped: " "$log"; then
   step "skipped"

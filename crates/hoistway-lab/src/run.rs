@@ -10,18 +10,20 @@ pub use share::{Share, ShareError};
 use crate::config::Config;
 use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
+use crate::registry::Registry;
 use crate::result::kept::{FinishedRun, Kept};
 use crate::result::{
     Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
 use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
-use hoistway_run::{JobError, NamedFigure, Outcome};
+pub use hoistway_run::end_run;
+use hoistway_run::{JobError, NamedFigure, Outcome, SchedulerFault};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use hoistway_sim::world::Job;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -116,15 +118,6 @@ pub(crate) fn guarded<T>(
         let what = text.or_else(|| panic.downcast_ref::<&str>().copied());
         RunError::Broken { cell: cell(), what: what.unwrap_or("without a message").into() }
     })
-}
-
-/// What a scheduler ended its run for.
-struct SchedulerFault(String);
-
-/// Ends the run in which a scheduler finds itself: for schedulers that people load at run time, and that answer wrongly. The
-/// grid goes on with its other runs and reports [`RunError::Scheduler`]. Nothing is written to stderr, as a panic would be.
-pub fn end_run(what: String) -> ! {
-    resume_unwind(Box::new(SchedulerFault(what)))
 }
 
 impl From<DirectoryError> for RunError {
@@ -690,6 +683,11 @@ impl Grid {
         }
         self.workloads.iter().for_each(|w| add(w));
         self.configs.iter().for_each(|c| add(&c.id));
+        // The version above stands for those that are shipped; what others bring may change under its name.
+        let shipped = Registry::shipped().schedulers();
+        let brought =
+            self.configs.iter().filter(|c| !shipped.iter().any(|s| std::ptr::eq(*s, c.scheduler)));
+        brought.for_each(|c| add(c.scheduler.source));
         add(&format!("{:?}", self.experiment.tree));
         add(&format!("{} {} {:?}", self.reps, self.seed, self.options));
         if let Some(procedure) = self.experiment.procedure {

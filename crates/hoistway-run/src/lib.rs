@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod codec;
+mod ended;
 mod error;
 mod hist;
 mod job;
@@ -20,6 +21,7 @@ mod record;
 mod tests;
 
 pub use codec::{DecodeError, decode, encode};
+pub use ended::{SchedulerFault, end_run};
 pub use error::JobError;
 pub use hist::{Histogram, Slots, highest_of, lowest_of};
 pub use job::{

@@ -102,8 +102,9 @@ fn an_option_takes_the_same_kind_of_value_in_every_verb() {
         &["EXPORT", "NAME"],
         &["PATH", "DEVICE"],
     ];
-    // A server's file of settings is `--config` everywhere; an option that may be a flag has a value of its own.
-    let known = ["config", "markdown"];
+    // A server's file of settings is `--config` everywhere; an option that may be a flag has a value of its own;
+    // where only the program's own schedulers can be meant, they are named.
+    let known = ["config", "markdown", "scheduler"];
     let mut seen = std::collections::BTreeMap::<String, String>::new();
     each(&Args::command(), &mut |verb| {
         for arg in verb.get_arguments().filter(|arg| arg.get_action().takes_values()) {

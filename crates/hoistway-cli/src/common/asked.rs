@@ -3,7 +3,7 @@
 
 /// Options that it may have: none of these writes anything, and none leaves the simulator.
 const ASKED: &str = "backlog closed config depth drive duration faults fio format from groups job limit open quick reps \
-     scale seed speed split-by strict sync-writes target to workload";
+     scale scheduler seed speed split-by strict sync-writes target to workload";
 
 /// The words of a command behind `hoistway`, if its verb is one of `verbs`.
 ///

@@ -2,6 +2,7 @@
 
 use crate::common::baseline;
 use crate::common::grid::{Source, grid, plan};
+use crate::common::modules::Modules;
 use crate::common::options::{Common, JobArgs};
 use crate::common::output::{self, print};
 use crate::common::runs::{carry_out, note, run_all};
@@ -188,10 +189,11 @@ pub fn of_jobs(
     verb: &str,
     args: &JobArgs,
     common: &Common,
+    modules: &Modules,
 ) -> Result<(), Failure> {
     let chosen = choose(common)?;
     let source = Source { verb, name: &jobs.flags };
-    let plan = plan(jobs.experiment.clone(), configs, common, &chosen, &source);
+    let plan = modules.beside(plan(jobs.experiment.clone(), configs, common, &chosen, &source));
     let mut grid = grid(&plan)?;
     jobs.check(&grid)?;
     if args.as_fio() && common.reps.is_none() {

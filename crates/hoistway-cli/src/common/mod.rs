@@ -9,6 +9,7 @@ pub mod grid;
 pub mod jobs;
 pub mod known;
 pub mod lists;
+pub mod modules;
 pub mod options;
 pub mod output;
 pub mod process;

@@ -46,6 +46,10 @@ pub struct Common {
     #[arg(long, short, value_name = "LIST")]
     #[arg(value_parser = Known(drives), hide_possible_values = true)]
     pub drive: Vec<String>,
+    /// Load a scheduler from this file, a WebAssembly module; its name is that of the file without .wasm. It is compared with
+    /// the others unless a configuration names it. For the simulator; may be given several times
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub scheduler: Vec<PathBuf>,
     /// Give the drives faults, such as pause_every_ms=2s,pause_ms=200ms; `hoistway show faults` lists the keys. They
     /// go before those of the experiment and of the drive file
     #[arg(long, value_name = "LIST", hide_short_help = true)]

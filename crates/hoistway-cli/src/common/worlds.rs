@@ -1,5 +1,6 @@
 //! `--on WORLD` and its target.
 
+use crate::common::modules::simulator_only;
 use crate::common::options::Common;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use crate::common::process::{arguments, stop_flag};
@@ -27,6 +28,7 @@ pub fn choose(common: &Common) -> Result<Chosen, Failure> {
             format!("--on {other}: one world at a time here; `hoistway compare` takes several");
         return Err(Failure::Usage(what));
     }
+    simulator_only(common)?;
     let (name, which) = match on.split_once(':') {
         Some((name, which)) => (name, Some(which)),
         None => (on.as_str(), None),
@@ -209,6 +211,10 @@ pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
 /// What repeats the choice on a command line.
 pub fn flags(common: &Common) -> String {
     let mut text = String::new();
+    for path in &common.scheduler {
+        let path = path.display().to_string().replace('\'', "'\\''");
+        let _ = write!(text, " --scheduler '{path}'");
+    }
     let on = common.world();
     if on == "sim" {
         return text;

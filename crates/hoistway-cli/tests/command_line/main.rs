@@ -12,6 +12,7 @@ mod fio;
 mod hostile;
 mod interruption;
 mod mistakes;
+mod modules;
 mod output;
 mod outputs;
 mod packaging;

@@ -55,6 +55,8 @@ pub struct Plan {
     verb: String,
     name: String,
     configs: Vec<String>,
+    /// Schedulers that are compared, too.
+    beside: Vec<String>,
     drives: Vec<String>,
     workloads: Vec<String>,
     faults: Vec<String>,
@@ -84,6 +86,7 @@ impl Plan {
             name: experiment.id.clone(),
             experiment,
             configs: Vec::new(),
+            beside: Vec::new(),
             drives: Vec::new(),
             workloads: Vec::new(),
             faults: Vec::new(),
@@ -116,6 +119,12 @@ impl Plan {
     /// Configurations, as of [`Config::parse`]; a text may hold several with commas between.
     pub fn configs<T: Into<String>>(mut self, list: impl IntoIterator<Item = T>) -> Plan {
         self.configs = owned(list);
+        self
+    }
+
+    /// Schedulers of the registry that are compared with the others, unless a configuration has one of them already.
+    pub fn beside<T: Into<String>>(mut self, list: impl IntoIterator<Item = T>) -> Plan {
+        self.beside = owned(list);
         self
     }
 
@@ -283,17 +292,22 @@ impl Plan {
             true => &experiment.configs,
             false => &self.configs,
         };
+        let with_wbt = |text: &str| match self.wbt && !text.ends_with(WBT) {
+            true => format!("{text}{WBT}"),
+            false => text.into(),
+        };
         let mut parsed: Vec<Config> = Vec::new();
         for text in chosen(given, &[], "configuration")? {
-            let text = match self.wbt && !text.ends_with(WBT) {
-                true => format!("{text}{WBT}"),
-                false => text,
-            };
-            let config = self.registry.config(&text)?;
+            let config = self.registry.config(&with_wbt(&text))?;
             if parsed.iter().any(|c| c.id == config.id) {
                 return Err(PlanError::SameConfig { id: config.id });
             }
             parsed.push(config);
+        }
+        for name in &self.beside {
+            if !parsed.iter().any(|c| c.scheduler.name == name) {
+                parsed.push(self.registry.config(&with_wbt(name))?);
+            }
         }
         Ok(parsed)
     }

@@ -8,6 +8,7 @@ use crate::common::baseline;
 use crate::common::beside::{SPARE, json, queues, table, verdict, versions};
 use crate::common::grid::{Source, grid, load, plan};
 use crate::common::lists::chosen;
+use crate::common::modules::simulator_only;
 use crate::common::options::Common;
 use crate::common::output::{Folder, check_folder, print};
 use crate::common::results::repetitions;
@@ -32,6 +33,7 @@ pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
         let what = format!("{flag}: one world at a time; name one with --on");
         return Err(Failure::Usage(what));
     }
+    simulator_only(&options.common)?;
     let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
     baseline::refuse(&options.common, "several worlds")?;
     let names = chosen(&[named], &[], "experiment")?;

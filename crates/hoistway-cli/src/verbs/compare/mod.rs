@@ -2,10 +2,11 @@
 
 mod beside;
 
-use crate::common::grid::{Source, grid, load, plan};
+use crate::common::grid::{Source, grid, plan};
 use crate::common::jobs::{Jobs, of_jobs};
 use crate::common::known::{Known, configs, experiments};
 use crate::common::lists::chosen;
+use crate::common::modules::Modules;
 use crate::common::options::{Common, JobArgs};
 use crate::common::output::print;
 use crate::common::runs::{carry_out, keep_share};
@@ -53,7 +54,8 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         return Err(Failure::Usage(what));
     }
     if let Some(jobs) = Jobs::load(&options.job)? {
-        return of_jobs(jobs, &options.config, "compare", &options.job, &options.common);
+        let modules = Modules::load(&options.common)?;
+        return of_jobs(jobs, &options.config, "compare", &options.job, &options.common, &modules);
     }
     let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
     let names = chosen(&[named], &[], "experiment")?;
@@ -76,10 +78,13 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
 fn grids(options: &Compare, names: &[String], chosen: &Chosen) -> Result<Vec<Grid>, Failure> {
     let nothing = options.experiment.is_none() && options.config.is_empty();
     let first = nothing && options.common.world() == "sim";
+    let modules = Modules::load(&options.common)?;
     let mut grids = Vec::new();
     for name in names {
         let source = Source { verb: "compare", name: &shell_word(name) };
-        let plan = plan(load(name)?, &options.config, &options.common, chosen, &source);
+        let experiment = modules.experiment(name)?;
+        let plan = plan(experiment, &options.config, &options.common, chosen, &source);
+        let plan = modules.beside(plan);
         grids.push(grid(&if first { plan.first_look() } else { plan })?);
     }
     Ok(grids)

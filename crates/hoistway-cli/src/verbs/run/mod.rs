@@ -4,16 +4,16 @@ mod explain;
 mod timeline;
 
 use crate::common::baseline;
-use crate::common::grid::{Source, grid, load, plan};
+use crate::common::grid::{Source, grid, plan};
 use crate::common::jobs::{Jobs, of_jobs};
 use crate::common::known::{Known, configs, experiments};
+use crate::common::modules::{Modules, simulator_only};
 use crate::common::options::{Common, JobArgs};
 use crate::common::output;
 use crate::common::runs::carry_out;
 use crate::common::worlds::{Chosen, choose};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway_lab::grid::only;
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::result::Run;
@@ -59,6 +59,8 @@ pub struct RunOne {
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
+    simulator_only(&options.common)?;
+    let modules = Modules::load(&options.common)?;
     let jobs = Jobs::load(&options.job)?;
     let (experiment, name, config) = match (&jobs, &options.experiment) {
         (Some(jobs), config) => {
@@ -72,15 +74,14 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         }
         (None, name) => {
             let name = name.clone().expect("clap requires one of the two");
-            (load(&name)?, shell_word(&name), options.config.clone())
+            (modules.experiment(&name)?, shell_word(&name), options.config.clone())
         }
     };
-    let config = only(config.as_deref(), &experiment);
-    let config = config.map_err(|e| Failure::Usage(e.to_string()))?;
+    let config = modules.only(config, &experiment)?;
     let traced = options.explain.is_some() || options.timeline.is_some();
     let jobs = match (jobs, &options.save_trace) {
         (Some(jobs), None) if !traced => {
-            return of_jobs(jobs, &[config], "run", &options.job, &options.common);
+            return of_jobs(jobs, &[config], "run", &options.job, &options.common, &modules);
         }
         (jobs, ..) => jobs,
     };
@@ -96,6 +97,7 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             return Err(Failure::Usage(format!("{flag}: {what}")));
         }
         let plan = plan(experiment, &[config], &options.common, &chosen, &source);
+        let plan = modules.beside(plan);
         let grid = explain::grid_of(&plan, &options.common, flag)?;
         check(&grid)?;
         return match (&options.explain, &options.timeline) {
@@ -103,7 +105,8 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             (None, path) => timeline::timeline(&grid, &*chosen.world, path.as_deref()),
         };
     }
-    let mut grid = grid(&plan(experiment, &[config], &options.common, &chosen, &source))?;
+    let plan = plan(experiment, &[config], &options.common, &chosen, &source);
+    let mut grid = grid(&modules.beside(plan))?;
     check(&grid)?;
     let nothing = |_: &Run| String::new();
     if let Some(path) = &options.save_trace {

@@ -3,8 +3,8 @@
 use super::{Folder, stderr as err, stdout as out};
 #[cfg(feature = "plugin")]
 #[path = "../../../hoistway-plugin/tests/modules/mod.rs"]
-#[allow(dead_code)]
-mod modules;
+#[expect(dead_code, reason = "the tests of that crate need more of it")]
+mod wasm;
 
 #[cfg(not(feature = "plugin"))]
 #[test]
@@ -34,7 +34,7 @@ fn other_worlds_refuse_modules_before_they_are_read() {
 
 #[cfg(feature = "plugin")]
 mod with_modules {
-    use super::modules::{FIFO, module};
+    use super::wasm::{FIFO, module};
     use super::{Folder, err, out};
     use std::fs;
 

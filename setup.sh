@@ -34,6 +34,8 @@ if [ "${1:-}" = test ]; then
   # Sockets that are passed on, and programs on a terminal.
   command -v systemd-socket-activate >/dev/null || packages+=(systemd)
   command -v script >/dev/null || packages+=(bsdutils)
+  # The module of Python; ensurepip comes with venv.
+  python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
 fi
 if [ "${1:-}" = test ] && command -v rustup >/dev/null; then
   # Schedulers as modules; without it their tests are skipped.
@@ -70,4 +72,26 @@ if ! command -v cargo >/dev/null; then
     say "no Rust tool chain found (1.88 or newer is needed): install one from https://rustup.rs and try again"
   fi
   exit 3
+fi
+
+# The page is WebAssembly; its tests are skipped without.
+wasm=wasm32-unknown-unknown
+if [ "${1:-}" = test ] && command -v rustup >/dev/null && [ ! -d "$(rustc --print target-libdir --target "$wasm")" ]; then
+  rustup target add "$wasm" >/dev/null 2>&1 || say "rustup could not add $wasm"
+fi
+if [ "${1:-}" = test ]; then
+  # What the tests of the module of Python read tables, tune, and run notebooks with, in an environment of its own. Tests
+  # of what is missing are skipped.
+  venv=$(dirname "$0")/target/venv
+  if [ ! -e "$venv/installed" ]; then
+    say "installing packages of Python into $venv"
+    if python3 -m venv "$venv" 2>/dev/null &&
+       timeout 600 "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 \
+         polars pandas pyarrow duckdb "dask[distributed]" "optuna>=5" altair matplotlib nbclient nbformat ipykernel \
+         >/dev/null 2>&1; then
+      touch "$venv/installed"
+    else
+      say "skipped: they could not be installed; the tests that need them will say so"
+    fi
+  fi
 fi

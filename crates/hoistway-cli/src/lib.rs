@@ -10,6 +10,9 @@ mod args;
 mod failure;
 mod verbs;
 
+/// The command line as data: completions and man pages are made from it.
+pub use args::command;
+
 use args::{Args, Command};
 use clap::FromArgMatches;
 use common::output::print;

@@ -65,7 +65,7 @@ impl Parser<'_> {
         }
         let mut value = self.atom()?;
         if self.sign(&['^']).is_some() {
-            value = value.powf(self.power()?);
+            value = libm::pow(value, self.power()?);
         }
         self.depth -= 1;
         Ok(value)

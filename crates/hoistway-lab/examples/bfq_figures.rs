@@ -133,7 +133,7 @@ fn chart(title: &str, x: &str, y: &str, lines: &[Line], steps: bool) -> String {
 
 /// The next of 1, 2, 4, 5, 8 or 10 times a power of ten.
 fn round_up(v: f64) -> f64 {
-    let power = 10f64.powf(v.max(1e-9).log10().floor());
+    let power = libm::pow(10.0, libm::log10(v.max(1e-9)).floor());
     let steps = [1.0, 2.0, 4.0, 5.0, 8.0, 10.0].map(|s| s * power);
     steps.into_iter().find(|&s| s >= v).unwrap_or(10.0 * power)
 }

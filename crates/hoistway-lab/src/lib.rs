@@ -21,6 +21,7 @@ pub mod reproduce;
 pub mod result;
 pub mod run;
 pub mod stats;
+pub mod timeline;
 pub mod validate;
 pub mod what_if;
 pub mod words;

@@ -9,7 +9,7 @@
 //! use hoistway_sim::drive::DriveFile;
 //!
 //! let mut registry = Registry::default();
-//! let text = "base = \"null-block\"\n[identity]\nname = \"ours\"\n";
+//! let text = "schema = 1\nname = \"ours\"\nbase = \"null-block\"\n";
 //! registry.add_drive(DriveFile::parse("ours.toml", text)?)?;
 //!
 //! let plan = Plan::of(registry.experiment("latency-2019")?).registry(&registry).drives(["ours"]);
@@ -178,47 +178,27 @@ mod tests {
     use super::*;
     use crate::run::breaks::BREAKS;
 
-    const OF_BREAKS: &str = r#"
-schema = 1
-title = "For tests"
-about = "For tests."
-judge = "latency"
-drives = ["null-block"]
-configs = ["none", "breaks"]
-workloads = ["readers"]
-reps = 1
-
-[host]
-profile = "modern"
-
-[window]
-ramp = "1s"
-measured = "1s"
-target_interval = "500ms"
-device_interval = "1s"
-
-[target]
-load = "reader"
-bs = "4k"
-pattern = "rand"
-
-[workload.readers]
-summary = "One reader"
-procs = [{ name = "reader", load = "reader", bs = "4k", pattern = "seq" }]
-"#;
+    /// A shipped experiment that compares with a scheduler that is not.
+    fn of_breaks() -> String {
+        let text = Registry::shipped().experiment("latency-2019").unwrap().text;
+        let changed = text.replace("\"none-none\", \"none-bfq\"]", "\"none-none\", \"breaks\"]");
+        assert_ne!(changed, text);
+        changed
+    }
 
     #[test]
     fn a_copy_knows_what_was_added_to_it_and_the_shipped_one_does_not() {
         let mut registry = Registry::default();
         registry.add_scheduler(&BREAKS).unwrap();
-        let experiment = registry.experiment_text("mine.toml", OF_BREAKS).unwrap();
+        let experiment = registry.experiment_text("mine.toml", &of_breaks()).unwrap();
         registry.add_experiment(experiment).unwrap();
         assert_eq!(registry.config("max-breaks").unwrap().scheduler.name, "breaks");
-        assert_eq!(registry.experiment("mine").unwrap().configs, ["none", "breaks"]);
+        assert_eq!(registry.experiment("mine").unwrap().configs, ["none-none", "breaks"]);
 
-        let error = Registry::shipped().experiment_text("mine.toml", OF_BREAKS).unwrap_err();
-        let told = "mine.toml:7: configs[1]: no configuration 'breaks'";
-        assert!(error.to_string().starts_with(told), "{error}");
+        let error = Registry::shipped().experiment_text("mine.toml", &of_breaks()).unwrap_err();
+        let error = error.to_string();
+        let told = "no configuration 'breaks'";
+        assert!(error.starts_with("mine.toml:15: ") && error.contains(told), "{error}");
         assert!(Registry::shipped().config("breaks").is_err());
         assert!(Registry::shipped().experiment("mine").is_err());
     }

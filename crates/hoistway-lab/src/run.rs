@@ -512,11 +512,11 @@ impl Grid {
                         kept.save(index, &record).map(|()| Stored::Kept).map_err(RunError::from)
                     }
                 });
-                let of_cell = |e: &RunError| {
+                let of_scheduler = |e: &RunError| {
                     matches!(e, RunError::Broken { .. } | RunError::Scheduler { .. })
                 };
-                let ends = |error: &RunError| !of_cell(error);
-                failed.fetch_or(record.as_ref().is_err_and(ends), Ordering::Relaxed);
+                failed
+                    .fetch_or(record.as_ref().is_err_and(|e| !of_scheduler(e)), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
                 *records[turn].lock().expect("no thread panics while it holds the lock") =
                     Some(record);

@@ -8,6 +8,21 @@ pub fn counted<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     format!("{n} {noun}{s}")
 }
 
+/// A word of a command as the shell takes it: in quotation marks where it has letters that mean something to it. Commands
+/// in run directories are written so, and `repeat` reads them.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._,:/+=@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_string(),
+        false => shell_quoted(text),
+    }
+}
+
+/// A word of a command in quotation marks, whatever is in it.
+pub fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 /// The message of a parser without what it quotes of the text: the file may be another's, that nobody asked to see.
 pub fn unquoted(message: &str) -> String {
     // Up to the last mark: what is quoted may have some of its own.

@@ -55,7 +55,7 @@ fn rgb(text: &str) -> Rgb {
     std::array::from_fn(|i| {
         let byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hexadecimal digits");
         let c = f64::from(byte) / 255.0;
-        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        if c <= 0.04045 { c / 12.92 } else { libm::pow((c + 0.055) / 1.055, 2.4) }
     })
 }
 
@@ -90,12 +90,12 @@ fn distance(a: Rgb, b: Rgb, seen: &[[f64; 3]; 3]) -> f64 {
     let lab = |c: Rgb| -> [f64; 3] {
         let dot = |m: &[f64; 3], v: &Rgb| m[0] * v[0] + m[1] * v[1] + m[2] * v[2];
         let v: Rgb = std::array::from_fn(|i| dot(&seen[i], &c).clamp(0.0, 1.0));
-        let f = |t: f64| if t > 0.008856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+        let f = |t: f64| if t > 0.008856 { libm::cbrt(t) } else { 7.787 * t + 16.0 / 116.0 };
         let x = f(dot(&[0.4124, 0.3576, 0.1805], &v) / 0.9505);
         let y = f(dot(&[0.2126, 0.7152, 0.0722], &v));
         let z = f(dot(&[0.0193, 0.1192, 0.9505], &v) / 1.089);
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     };
     let (a, b) = (lab(a), lab(b));
-    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }

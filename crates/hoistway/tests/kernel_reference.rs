@@ -412,7 +412,7 @@ impl Short {
         let mean = values.iter().sum::<f64>() / n;
         let from = values.iter().copied().fold(f64::INFINITY, f64::min);
         let to = values.iter().copied().fold(0.0, f64::max);
-        let spread = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+        let spread = (values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n).sqrt();
         let Short { config, label, scenario, .. } = self;
         println!(
             "{} tags, {label} {scenario}, {what}: {mean:.1} ({from:.1} to {to:.1}) in {n} starts, \

@@ -16,6 +16,7 @@ use hoistway_lab::experiment::Experiment;
 use hoistway_lab::report::fio_json::{self, Info, JobInfo};
 use hoistway_lab::result::{Cell, Run, number_text};
 use hoistway_lab::run::Grid;
+use hoistway_lab::words::shell_quoted;
 use hoistway_run::{Histogram, JobError};
 use hoistway_sim::world::build;
 use std::collections::BTreeMap;
@@ -231,13 +232,12 @@ fn tell(file: &JobFile, more: &[String]) {
 
 /// The flags that name the jobs again.
 fn flags(args: &JobArgs) -> String {
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let mut text = match (&args.job, &args.fio) {
-        (Some(path), _) => format!("--job {}", quoted(&path.display().to_string())),
-        (None, words) => format!("--fio {}", quoted(words.as_deref().unwrap_or_default())),
+        (Some(path), _) => format!("--job {}", shell_quoted(&path.display().to_string())),
+        (None, words) => format!("--fio {}", shell_quoted(words.as_deref().unwrap_or_default())),
     };
     if let Some(target) = &args.target {
-        text.push_str(&format!(" --target {}", quoted(target)));
+        text.push_str(&format!(" --target {}", shell_quoted(target)));
     }
     text
 }

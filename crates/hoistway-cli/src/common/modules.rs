@@ -56,11 +56,11 @@ impl Modules {
         plan.registry(&self.registry).beside(self.names.iter().cloned())
     }
 
-    /// The only configuration of `run`: as given, or the module, or the first of the experiment.
-    pub fn only(&self, given: Option<String>, experiment: &Experiment) -> Result<String, Failure> {
+    /// The configuration of `run`: as given, or the module; `None`: what the experiment has first.
+    pub fn only(&self, given: Option<String>) -> Result<Option<String>, Failure> {
         let usage = |what: String| Err(Failure::Usage(what));
         let name = match &self.names[..] {
-            [] => return Ok(given.unwrap_or_else(|| experiment.configs[0].clone())),
+            [] => return Ok(given),
             [name] => name.clone(),
             _ => {
                 return usage("run takes one --scheduler; `hoistway compare` takes several".into());
@@ -69,7 +69,7 @@ impl Modules {
         let config = given.unwrap_or_else(|| name.clone());
         let parsed = self.registry.config(&config).map_err(|e| Failure::Usage(e.to_string()))?;
         match parsed.scheduler.name == name {
-            true => Ok(config),
+            true => Ok(Some(config)),
             false => usage(format!(
                 "--scheduler: {config} does not use it; write {name}, or leave --scheduler out"
             )),

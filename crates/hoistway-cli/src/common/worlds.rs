@@ -7,6 +7,7 @@ use crate::common::process::{arguments, stop_flag};
 use crate::failure::{Failure, refused, run_failure};
 use hoistway::setting::nearest;
 use hoistway_lab::run::Grid;
+use hoistway_lab::words::{shell_quoted, shell_word};
 use hoistway_lab::world::{Sim, WORLDS, World, WorldError};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -211,8 +212,7 @@ pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
 pub fn flags(common: &Common) -> String {
     let mut text = String::new();
     for path in &common.scheduler {
-        let path = path.display().to_string().replace('\'', "'\\''");
-        let _ = write!(text, " --scheduler '{path}'");
+        let _ = write!(text, " --scheduler {}", shell_word(&path.display().to_string()));
     }
     let on = common.world();
     if on == "sim" {
@@ -227,11 +227,11 @@ pub fn flags(common: &Common) -> String {
     ];
     for (flag, path) in paths {
         if let Some(path) = path {
-            let _ = write!(text, " --{flag} '{}'", path.display());
+            let _ = write!(text, " --{flag} {}", shell_quoted(&path.display().to_string()));
         }
     }
     if let Some(size) = &common.size {
-        let _ = write!(text, " --size '{size}'");
+        let _ = write!(text, " --size {}", shell_quoted(size));
     }
     if let Some(fs) = &common.fs {
         let _ = write!(text, " --fs {fs}");

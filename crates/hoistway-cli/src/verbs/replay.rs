@@ -1,6 +1,5 @@
 //! `hoistway replay TRACE`: a block trace under several configurations on a simulated drive.
 
-use crate::common::grid::{self, Source};
 use crate::common::known::{Known, configs, drives};
 use crate::common::options::Common;
 use crate::common::runs::carry_out;
@@ -8,20 +7,13 @@ use crate::common::table::{Table, three};
 use crate::common::worlds::Chosen;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway::quantity;
-use hoistway::setting::nearest;
-use hoistway_lab::config::Config;
-use hoistway_lab::grid::parts;
-use hoistway_lab::replay::{
-    self, Loop, OffsetMapping, Probe, ReplayError, ReplayPlan, ReplayWorld, Split,
-};
+use hoistway_lab::replay::{BACKLOG, ReplayRequest, Split};
 use hoistway_lab::result::control::over;
 use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
 use hoistway_lab::stats::Finding;
 use hoistway_run::Histogram;
-use hoistway_trace::FORMATS;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// `hoistway replay`.
 #[derive(Debug, ClapArgs)]
@@ -116,175 +108,24 @@ pub struct Replay {
     pub quiet: bool,
 }
 
-/// Configurations, if none are named.
-const CONFIGS: &[&str] = &["none", "mq-deadline", "bfq"];
-/// Drive, if none is named and the trace is not of a run of ours.
-const DRIVE: &str = "samsung-970-pro";
 /// Processes whose latencies are printed.
 const ROWS: usize = 20;
 
 pub fn replay(options: &Replay) -> Result<(), Failure> {
-    let mut plan = plan(options)?;
-    let name = plan.path.display().to_string();
-    if plan.path != Path::new("-") && !plan.path.exists() && !has_files(&plan.path) {
-        let path = plan.path.display();
-        return Err(Failure::Usage(format!("{path}: there is no such file")));
-    }
-    let origin = if plan.exact { replay::saved_from(&plan.path) } else { None };
-    let mut common = common(options);
-    let mut configs = parts(&options.config);
-    let mut defaults = CONFIGS.iter().map(ToString::to_string).collect::<Vec<String>>();
-    if let Some([drive, seed, config]) = &origin {
-        if common.drive.is_empty() {
-            common.drive = vec![drive.clone()];
-        }
-        if options.seed.is_none() {
-            common.seed = seed.parse().unwrap_or(1);
-        }
-        defaults = vec![config.clone()];
-        eprintln!(
-            "the trace is of hoistway's own run of {config} on {drive} with seed {seed}; every step of it is \
-             replayed, and under the same settings the drive does the same to the nanosecond"
-        );
-    }
-    if common.drive.is_empty() {
-        common.drive = vec![DRIVE.into()];
-    }
-    if configs.is_empty() {
-        configs = defaults;
-    }
-    let once = is_read_once(&plan.path)?;
-    let runs = configs.len() * parts(&common.drive).len() * options.reps as usize;
-    let groups = configs.iter().any(|c| Config::parse(c).is_ok_and(|c| c.groups));
-    let ahead = plan.target.is_some() || groups;
-    if once && (runs > 1 || ahead) {
-        let why = if runs > 1 {
-            format!("there are {runs} runs")
-        } else {
-            "groups and --target need the processes before".into()
-        };
-        return Err(Failure::Usage(format!(
-            "{} can be read only once, and {why}; give the trace as a file",
-            if plan.path == Path::new("-") { "standard input".into() } else { name.clone() }
-        )));
-    }
-    if !plan.exact {
-        pace(options, &mut plan, once)?;
-    }
-    let members = match ahead && !plan.exact {
-        true => check(replay::members(&plan))?,
-        false => Vec::new(),
-    };
-    let experiment = check(replay::experiment(&plan, &members))?;
-    let chosen = Chosen { world: Box::new(ReplayWorld(plan)), drive: None };
-    let source = Source { verb: "replay", name: &name };
-    let mut grid = grid::grid(&grid::plan(experiment, &configs, &common, &chosen, &source))?;
-    grid.command = command(options, &grid.command);
-    carry_out(vec![grid], &common, &chosen, &more)
+    let asked = asked(options);
+    let mut note = |text: &str| eprintln!("{text}");
+    let grid = asked.grid(&mut note, &mut |warning| eprintln!("warning: {warning}"));
+    let (grid, world) = grid.map_err(|e| Failure::Usage(e.to_string()))?;
+    let chosen = Chosen { world: Box::new(world), drive: None };
+    carry_out(vec![grid], &common(options), &chosen, &more)
 }
 
-/// Whether a trace can be read a single time: standard input, or a pipe that was handed over.
-fn is_read_once(path: &Path) -> Result<bool, Failure> {
-    // The files of a blktrace may lie there under a common name that is none of them.
-    let named = path == Path::new("-") || path.exists();
-    Ok(named && hoistway_trace::comes_once(path).map_err(|e| Failure::Usage(e.to_string()))?)
-}
-
-/// Decides when I/Os are submitted, where the trace does not say it: without times in closed loop, and without times or
-/// ends one after another.
-fn pace(options: &Replay, plan: &mut ReplayPlan, once: bool) -> Result<(), Failure> {
-    if once {
-        // Nothing is known before; what turns out to have no times gets no verdict.
-        if plan.by == Loop::Closed && plan.depth.is_none() {
-            plan.depth = Some(1);
-            eprintln!("whether the trace says when I/Os ended is not known before; {ONE}");
-        }
-        return Ok(());
-    }
-    let Probe { ends, timed } = check(replay::probe(plan))?;
-    if !timed && plan.by == Loop::Open && !options.open {
-        plan.by = Loop::Closed;
-        eprintln!(
-            "the trace has no times, so it is replayed in closed loop (--closed): a process submits an I/O when its \
-             last one has ended; throughput and order mean something, rate and bursts do not"
-        );
-    }
-    if plan.by == Loop::Closed && plan.depth.is_none() && !(ends && timed) {
-        plan.depth = Some(1);
-        let what = if ends { "when I/Os were submitted" } else { "when I/Os ended" };
-        eprintln!("the trace does not say {what}; {ONE}");
-    }
-    Ok(())
-}
-
-const ONE: &str = "at most one of a process is under way (--closed --depth N sets another number)";
-
-/// The per-CPU files of `blktrace -o NAME`.
-fn has_files(path: &Path) -> bool {
-    let mut first = path.as_os_str().to_owned();
-    first.push(".blktrace.0");
-    Path::new(&first).exists()
-}
-
-fn check<T>(result: Result<T, ReplayError>) -> Result<T, Failure> {
-    result.map_err(|e| Failure::Usage(e.to_string()))
-}
-
-/// The flags as a plan.
-fn plan(options: &Replay) -> Result<ReplayPlan, Failure> {
-    let usage = |flag: &str, e: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {e}"));
-    let time = |flag: &str, text: &Option<String>| match text {
-        None => Ok(None),
-        Some(text) => quantity::duration(text).map(|d| Some(d.0)).map_err(|e| usage(flag, &e)),
-    };
-    let format = match &options.format {
-        None => None,
-        Some(name) => Some(FORMATS.iter().copied().find(|f| f.name == *name).ok_or_else(|| {
-            let known = FORMATS.iter().map(|f| f.name);
-            let hint = match nearest(name, known.clone()) {
-                Some(near) => format!("did you mean '{near}'?"),
-                None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
-            };
-            Failure::Usage(format!("--format {name}: no such format; {hint}"))
-        })?),
-    };
-    if !(options.speed.is_finite() && (1e-3..=1e6).contains(&options.speed)) {
-        let what = format!("--speed {}: choose a number from 0.001 to 1000000", options.speed);
-        return Err(Failure::Usage(what));
-    }
-    let place = match &options.scale {
-        None => OffsetMapping::Wrap,
-        Some(text) => match quantity::bytes(text).map_err(|e| usage("--scale", &e))? {
-            0 => return Err(Failure::Usage("--scale: the size of a device is above 0".into())),
-            bytes => OffsetMapping::Scale(bytes),
-        },
-    };
-    let by = if options.closed { Loop::Closed } else { Loop::Open };
-    let reader = hoistway_trace::Options {
-        format,
-        strict: options.strict,
-        devices: parts(&options.device),
-        from: time("--from", &options.from)?.unwrap_or(0),
-        to: time("--to", &options.to)?,
-        limit: options.limit,
-        ..hoistway_trace::Options::default()
-    };
-    let whole = !is_read_once(&options.trace)?
-        && reader.devices.is_empty()
-        && reader.from == 0
-        && reader.to.is_none();
-    let plain = whole && reader.limit.is_none() && by == Loop::Open && options.speed == 1.0;
-    let usual =
-        format.is_none() && place == OffsetMapping::Wrap && !options.sync_writes && !options.open;
-    let exact = plain
-        && usual
-        && options.split_by == SplitBy::Process
-        && options.target.is_none()
-        && replay::is_saved(&options.trace);
-    Ok(ReplayPlan {
-        path: options.trace.clone(),
-        reader,
-        by,
+fn asked(options: &Replay) -> ReplayRequest {
+    ReplayRequest {
+        configs: options.config.clone(),
+        drives: options.drive.clone(),
+        open: options.open,
+        closed: options.closed,
         depth: options.depth,
         speed: options.speed,
         split: match options.split_by {
@@ -293,12 +134,21 @@ fn plan(options: &Replay) -> Result<ReplayPlan, Failure> {
             SplitBy::Lun => Split::Lun,
             SplitBy::None => Split::None,
         },
-        target: options.target.as_ref().map(|t| t.replace('/', ":")),
-        place,
-        backlog: options.backlog as usize,
+        target: options.target.clone(),
+        devices: options.device.clone(),
+        from: options.from.clone(),
+        to: options.to.clone(),
+        limit: options.limit,
+        scale: options.scale.clone(),
         sync_writes: options.sync_writes,
-        exact,
-    })
+        format: options.format.clone(),
+        strict: options.strict,
+        backlog: options.backlog,
+        groups: options.groups.clone(),
+        reps: options.reps,
+        seed: options.seed,
+        ..ReplayRequest::of(options.trace.clone())
+    }
 }
 
 /// What `--split-by` takes.
@@ -314,13 +164,10 @@ pub enum SplitBy {
     None,
 }
 
+/// How it is carried out.
 fn common(options: &Replay) -> Common {
     Common {
-        drive: options.drive.clone(),
-        reps: Some(options.reps),
-        seed: options.seed.unwrap_or(1),
         jobs: options.jobs,
-        groups: options.groups.clone(),
         out: options.out.clone(),
         fresh: options.fresh,
         wide: options.wide,
@@ -331,56 +178,6 @@ fn common(options: &Replay) -> Common {
         ..Common::default()
     }
 }
-
-/// The command that repeats the replay: the grid's, without what a replay does not have, and with its own flags.
-fn command(options: &Replay, of_grid: &str) -> String {
-    let mut text = of_grid.replace(" --workload trace", "");
-    let mut flag = |name: &str, value: &str| {
-        let quoted = value.chars().any(|c| !(c.is_ascii_alphanumeric() || "-._,:/".contains(c)));
-        let _ = if quoted {
-            write!(text, " {name} '{value}'")
-        } else {
-            write!(text, " {name} {value}")
-        };
-    };
-    if let Some(name) = &options.format {
-        flag("--format", name);
-    }
-    if options.speed != 1.0 {
-        flag("--speed", &options.speed.to_string());
-    }
-    if options.split_by != SplitBy::Process {
-        flag("--split-by", &format!("{:?}", options.split_by).to_lowercase());
-    }
-    let texts = [
-        ("--target", &options.target),
-        ("--from", &options.from),
-        ("--to", &options.to),
-        ("--scale", &options.scale),
-    ];
-    for (name, value) in texts {
-        value.iter().for_each(|v| flag(name, v));
-    }
-    options.limit.iter().for_each(|n| flag("--limit", &n.to_string()));
-    options.depth.iter().for_each(|n| flag("--depth", &n.to_string()));
-    options.device.iter().for_each(|d| flag("--device", d));
-    if options.backlog != BACKLOG {
-        flag("--backlog", &options.backlog.to_string());
-    }
-    let switches = [
-        ("--closed", options.closed),
-        ("--open", options.open),
-        ("--strict", options.strict),
-        ("--sync-writes", options.sync_writes),
-    ];
-    for (name, _) in switches.iter().filter(|s| s.1) {
-        let _ = write!(text, " {name}");
-    }
-    text
-}
-
-/// Default of `--backlog`.
-pub const BACKLOG: u32 = 1_000_000;
 
 /// What is said of a run beside the tables that every run has.
 fn more(run: &Run) -> String {

@@ -8,14 +8,12 @@ use crate::common::process::{stop_flag, threads};
 use crate::common::table::{Table, three as number};
 use crate::failure::{Failure, run_failure};
 use clap::Args as ClapArgs;
-use hoistway::quantity;
-use hoistway::target::{Answer, percent};
+use hoistway::target::percent;
 use hoistway_lab::what_if::{
-    Measured, Point, Report, SCHEDULER, TargetFinding, Wanted, WhatIfQuestion, default_load,
-    find_load, scaled, time_text,
+    Measured, Point, Report, Use, Wanted, WhatIfQuestion, configuration, default_load, find_load,
+    json, measured_time,
 };
 use hoistway_sim::drive::DriveFile;
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -62,11 +60,6 @@ pub struct WhatIf {
     #[arg(long, short)]
     pub quiet: bool,
 }
-
-/// Version of the JSON that `--json` prints.
-const JSON_SCHEMA: u32 = 1;
-/// Longest `--duration`: an hour.
-const DURATION_MAX_S: u64 = 3_600;
 
 pub fn what_if(options: &WhatIf) -> Result<(), Failure> {
     let question = question(options)?;
@@ -115,18 +108,8 @@ fn question(options: &WhatIf) -> Result<WhatIfQuestion, Failure> {
             default_load(&wanted).map_err(|e| Failure::Usage(format!("--target: {e}")))?
         }
     };
-    let duration = match &options.duration {
-        None => None,
-        Some(text) => {
-            let time = quantity::duration(text);
-            let time = time.map_err(|e| Failure::Usage(format!("--duration: {e}")))?;
-            if time.0 == 0 || time.0 > DURATION_MAX_S * 1_000_000_000 {
-                let what = format!("--duration: {text} must be above 0 and at most 1h");
-                return Err(Failure::Usage(what));
-            }
-            Some(time)
-        }
-    };
+    let duration = measured_time(options.duration.as_deref());
+    let duration = duration.map_err(|e| Failure::Usage(format!("--duration: {e}")))?;
     let question = WhatIfQuestion {
         experiment,
         workload,
@@ -222,101 +205,4 @@ fn row(question: &WhatIfQuestion, report: &Report, point: &Point) -> Vec<String>
         }
     }
     cells
-}
-
-/// What to write to get what was simulated.
-struct Use {
-    serve: String,
-    running: Vec<String>,
-}
-
-/// That of the targets as they are; where it does not keep them, the best that was found: without loss, or, where
-/// the drive alone takes longer, as low as goes.
-fn configuration(question: &WhatIfQuestion, report: &Report) -> Use {
-    let way = match report.findings.iter().find_map(|f| f.by) {
-        Some(at) => &report.sweep[at].way,
-        None => &report.ours.way,
-    };
-    let scheduler = way.config(question);
-    let mut serve = format!("hoistway serve --scheduler '{scheduler}'");
-    let mut running = vec![format!("hoistway ctl --control PATH scheduler '{scheduler}'")];
-    for finding in &report.findings {
-        let w = &finding.wanted;
-        let device = matches!(finding.answer, Answer::Device { .. });
-        let target = w.target.filter(|_| !device).map(|t| scaled(t, way.permille()));
-        let latency = target.map_or_else(|| "auto".into(), time_text);
-        let weight = w.weight.map_or_else(String::new, |n| format!(",weight={n}"));
-        let _ = write!(serve, " --export {}=TARGET,latency={latency}{weight}", w.name);
-        let us = target.map_or_else(|| "auto".into(), |t| t.as_us().to_string());
-        running.push(format!(
-            "hoistway ctl --control PATH write {} io.latency '8:0 target={us}'",
-            w.name
-        ));
-    }
-    serve += " --export OTHERS=TARGET";
-    Use { serve, running }
-}
-
-fn json(question: &WhatIfQuestion, report: &Report) -> Value {
-    let point = |p: &Point| point_json(question, report, p);
-    let points = |all: &[Point]| all.iter().map(point).collect::<Vec<_>>();
-    let Use { serve, running } = configuration(question, report);
-    let kernel = question.kernel(report);
-    json!({
-        "schema": JSON_SCHEMA,
-        "drive": question.drive.id,
-        "load": question.load_name(),
-        "seed": question.seed,
-        "scheduler": SCHEDULER,
-        "strict": question.strict,
-        "loss_permille": question.loss_permille,
-        "kept": report.kept(),
-        "targets": report.findings.iter().map(|f| finding_json(f, report)).collect::<Vec<_>>(),
-        "alone": points(&report.alone),
-        "others": points(&report.others),
-        "ours": point(&report.ours),
-        "sweep": points(&report.sweep),
-        "serve": serve,
-        "running": running,
-        "kernel": {
-            "config": kernel.config,
-            "kept": kernel.kept,
-            "kept_permille": kernel.permille,
-            "lines": kernel.lines,
-        },
-    })
-}
-
-fn finding_json(finding: &TargetFinding, report: &Report) -> Value {
-    let figures: serde_json::Map<_, _> =
-        finding.answer.figures().into_iter().map(|(name, v)| (name.into(), v.into())).collect();
-    let also = finding.also.iter();
-    let also: Vec<_> =
-        also.map(|(name, kept)| json!({ "config": name, "kept_permille": kept })).collect();
-    json!({
-        "name": finding.wanted.name,
-        "target_ns": finding.wanted.target.map(|t| t.0),
-        "weight": finding.wanted.weight,
-        "kept": finding.kept,
-        "answer": finding.answer.name(),
-        "figures": figures,
-        "words": finding.words,
-        "kept_permille": report.kept_permille(finding.by.map_or(&report.ours, |at| &report.sweep[at])),
-        "also_kept_by": also,
-    })
-}
-
-fn point_json(question: &WhatIfQuestion, report: &Report, point: &Point) -> Value {
-    let of = |m: &Option<Measured>| {
-        m.as_ref().map(
-            |m| json!({ "p99_ns": m.p99.0, "mean_ns": m.mean.0, "ios": m.ios, "mb_per_s": m.mb_s }),
-        )
-    };
-    json!({
-        "config": point.way.name(question),
-        "mb_per_s": point.total,
-        "others_mb_per_s": point.others,
-        "kept_permille": report.kept_permille(point),
-        "targets": point.targets.iter().map(of).collect::<Vec<_>>(),
-    })
 }

@@ -15,6 +15,7 @@ mod mistakes;
 mod modules;
 mod output;
 mod outputs;
+mod packaging;
 #[cfg(unix)]
 mod products;
 mod records;

@@ -34,6 +34,11 @@ const SIMULATED: &[Case] = &[
         "run latency-2019 none -d null-block -w readers --reps 1 --save-trace {}",
         "",
     ),
+    (
+        "run --timeline",
+        "run latency-2019 none -d null-block -w readers --duration 10ms --timeline {}",
+        ".json",
+    ),
 ];
 
 #[cfg(all(feature = "live", target_os = "linux"))]

@@ -329,7 +329,7 @@ fn parts_in_one_folder_need_no_merging() {
     }
     let output = folder.run(&PARTED);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("reusing 12 finished runs of 12"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("reusing 12 of 12 runs"), "{}", stderr(&output));
 }
 
 #[test]
@@ -361,4 +361,72 @@ fn what_are_no_parts_of_one_command_is_refused() {
         "--shard parts the runs of the simulator",
     );
     refused(&["compare", "latency-2019,bandwidth-2019", "--shard", "1/2"], "name one");
+}
+
+#[test]
+fn a_timeline_holds_the_requests_of_one_run() {
+    let folder = Folder::new("timeline");
+    let one = ["run", "latency-2019", "bfq", "-w", "readers", "--duration", "100ms"];
+    let told = |file: &str| {
+        let output = folder.run(&[&one[..], &["--timeline", file]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains(&format!("timeline: {file}")), "{}", stdout(&output));
+        folder.file(file)
+    };
+    let (first, again) = (told("a.json"), told("a.json"));
+    assert!(first == again, "the same run, the same bytes; and a timeline may be replaced");
+    let all: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    let events = all["traceEvents"].as_array().unwrap();
+    let has = |name: &str| events.iter().any(|e| e["args"]["name"] == name);
+    assert!(has("target") && has("reader0") && has("hardware queue 0"));
+    let served = |e: &&serde_json::Value| e["ph"] == "X" && e["pid"] == 2;
+    let of_target = events.iter().filter(served).filter(|e| e["args"]["process"] == "target");
+    assert!(of_target.count() > 10, "the target has read");
+    assert!(events.iter().any(|e| e["args"]["ended by"].as_str().is_some()), "slots of service");
+
+    let output = folder.run(&["run", "latency-2019", "bfq", "--timeline", "b.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--timeline shows one run, but 2 workloads"));
+    let output = folder.run(&[&one[..], &["--timeline", "b.json", "--on", "linux"]].concat());
+    assert!(stderr(&output).contains("--timeline: the kernel's schedulers"), "{}", stderr(&output));
+}
+
+#[test]
+fn latencies_are_written_as_a_log_of_hdrhistogram() {
+    let folder = Folder::new("hdr");
+    let base = ["compare", "-c", "none,bfq{low_latency=0,slice_idle=0}", "-w", "readers"];
+    let more = ["--duration", "100ms", "--reps", "2", "--out", "a"];
+    let output = folder.run(&[&base[..], &more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let log = stdout(&folder.run(&["report", "a", "--format", "hdr"]));
+    let lines: Vec<&str> = log.lines().filter(|l| l.starts_with("Tag=")).collect();
+    assert_eq!(lines.len(), 2 * 2 * 16, "a line for each process, repetition and configuration");
+    for line in lines {
+        assert_eq!(line.split(',').count(), 5, "{line}");
+        assert!(line.split(',').nth(4).unwrap().starts_with("HISTFAA"), "{line}");
+    }
+    assert!(
+        log.contains("Tag=plextor-px-256m5s/bfq{low_latency=0;slice_idle=0}/readers/r2/target,")
+    );
+}
+
+#[test]
+fn names_that_mean_something_to_a_shell_are_repeated() {
+    let folder = Folder::new("quoting");
+    let place = folder.0.join("it's mine; $HOME");
+    fs::create_dir(&place).unwrap();
+    let shown = folder.run(&["show", "latency-2019"]);
+    fs::write(place.join("my latency.toml"), shown.stdout).unwrap();
+    let text = "schema = 1\nname = \"mine\"\nbase = \"plextor-px-256m5s\"\n";
+    fs::write(place.join("my drive.toml"), text).unwrap();
+    let experiment = "it's mine; $HOME/my latency.toml";
+    let drive = "it's mine; $HOME/my drive.toml";
+    for verb in [&["compare", experiment, "-c", "none"][..], &["run", experiment, "none"]] {
+        let more =
+            ["-d", drive, "-w", "readers", "--reps", "1", "--duration", "50 ms", "--out", "a"];
+        let output = folder.run(&[verb, &more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = folder.run(&["repeat", "a"]);
+        assert!(stdout(&output).contains("same bytes: "), "{}{}", stdout(&output), stderr(&output));
+    }
 }

@@ -16,10 +16,12 @@
 //! reader that has been there for minutes may be served worse than the one here. Small files favour caches of the drive.
 
 mod files;
+pub mod outcome;
 pub mod pace;
 pub mod plan;
 pub mod record;
 pub mod run;
+pub mod setting;
 pub mod subject;
 pub mod suite;
 pub mod summary;

@@ -1,6 +1,7 @@
 //! Lists of names: with commas between, in one text or in several.
 
 use crate::config::split_list;
+use crate::experiment::Experiment;
 use std::fmt;
 
 /// Most names of a list.
@@ -29,6 +30,11 @@ pub enum ListError {
         /// The name.
         name: String,
     },
+    /// Several configurations where one runs.
+    Several {
+        /// As given.
+        text: String,
+    },
 }
 
 impl fmt::Display for ListError {
@@ -41,6 +47,10 @@ impl fmt::Display for ListError {
                 write!(f, "an empty {what} name in the list; remove the extra comma")
             }
             ListError::Twice { what, name } => write!(f, "{what} '{name}' is given twice"),
+            ListError::Several { text } => write!(
+                f,
+                "run takes one configuration, not '{text}'; `hoistway compare` takes several"
+            ),
         }
     }
 }
@@ -72,5 +82,18 @@ pub fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<St
     match list.iter().enumerate().find(|(i, x)| list[..*i].contains(x)) {
         Some((_, twice)) => Err(ListError::Twice { what, name: twice.clone() }),
         None => Ok(list),
+    }
+}
+
+/// The only configuration: `given`, or the first of the experiment's.
+///
+/// # Errors
+///
+/// Several.
+pub fn only(given: Option<&str>, experiment: &Experiment) -> Result<String, ListError> {
+    let text = given.unwrap_or(&experiment.configs[0]).to_string();
+    match split_list(&text).len() {
+        0 | 1 => Ok(text),
+        _ => Err(ListError::Several { text }),
     }
 }

@@ -24,12 +24,13 @@ mod list;
 mod tests;
 
 pub use error::PlanError;
-pub use list::{ListError, chosen, parts};
+pub use list::{ListError, chosen, only, parts};
 
 use crate::config::{Config, WBT};
 use crate::experiment::{Experiment, Idle, Options, idle_files, read_directory, who_heeds};
 use crate::registry::Registry;
 use crate::run::Grid;
+use crate::words::{shell_quoted, shell_word};
 use hoistway::{Nanos, quantity};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -315,8 +316,7 @@ impl Plan {
     pub fn command(&self, grid: &Grid) -> String {
         let join = |items: Vec<&str>| items.join(",");
         let configs = join(grid.configs.iter().map(|c| c.id.as_str()).collect());
-        // Braces mean something to the shell.
-        let configs = if configs.contains('{') { format!("'{configs}'") } else { configs };
+        let configs = shell_word(&configs);
         let option = if self.verb == "run" { "" } else { "--config " };
         let mut text = format!("hoistway {} {} {option}{configs}", self.verb, self.name);
         if self.only.is_none() {
@@ -326,22 +326,22 @@ impl Plan {
                 }
                 given => given.join(","),
             };
-            let _ = write!(text, " --drive {drives}");
+            let _ = write!(text, " --drive {}", shell_word(&drives));
         }
         text.push_str(&self.place);
         if !self.faults.is_empty() {
-            let _ = write!(text, " --faults {}", parts(&self.faults).join(","));
+            let _ = write!(text, " --faults {}", shell_word(&parts(&self.faults).join(",")));
         }
-        let _ = write!(text, " --workload {}", grid.workloads.join(","));
+        let _ = write!(text, " --workload {}", shell_word(&grid.workloads.join(",")));
         let _ = write!(text, " --reps {} --seed {}", grid.reps, grid.seed);
         if let Some(duration) = &self.duration {
-            let _ = write!(text, " --duration '{duration}'");
+            let _ = write!(text, " --duration {}", shell_quoted(duration));
         }
         if grid.options.quick {
             text.push_str(" --quick");
         }
         if let Some(dir) = &self.groups {
-            let _ = write!(text, " --groups '{}'", dir.display());
+            let _ = write!(text, " --groups {}", shell_quoted(&dir.display().to_string()));
         }
         text
     }

@@ -87,11 +87,11 @@ fn near(plan: &PreparedGoal, choice: &Choice) -> Vec<Doubt> {
     for (i, limit) in plan.limits.iter().enumerate() {
         let (shift, tighter, looser) = match limit.limit {
             Limit::Keeps { aspect, part } => {
-                let of = |factor: f64| Limit::Keeps { aspect, part: part.powf(factor) };
+                let of = |factor: f64| Limit::Keeps { aspect, part: libm::pow(part, factor) };
                 (-LIMIT * libm::log(part), of(1.0 - LIMIT), of(1.0 + LIMIT))
             }
             Limit::Others { part } => {
-                let of = |factor: f64| Limit::Others { part: part.powf(factor) };
+                let of = |factor: f64| Limit::Others { part: libm::pow(part, factor) };
                 (-LIMIT * libm::log(part), of(1.0 - LIMIT), of(1.0 + LIMIT))
             }
             Limit::Below(ns) => {

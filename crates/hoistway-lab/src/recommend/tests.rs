@@ -84,8 +84,8 @@ pub(crate) fn run_on(
                 let drift = 1.0 + 0.3 * drift.part();
                 one(
                     round,
-                    ms * drift * (spread * own.normal()).exp(),
-                    mb_s * drift * (spread * own.normal()).exp(),
+                    ms * drift * libm::exp(spread * own.normal()),
+                    mb_s * drift * libm::exp(spread * own.normal()),
                 )
             };
             cells.push(Cell {

@@ -6,9 +6,11 @@
 //! that our own simulator wrote is fed with every step of its processes instead ([`saved`]).
 
 mod feed;
+mod request;
 pub mod saved;
 
 pub use feed::{Facts, MEMBERS_MAX};
+pub use request::{BACKLOG, ReplayRequest};
 
 use crate::experiment::{Experiment, ProcTemplate};
 use crate::result::replayed::UNTIMED;

@@ -8,6 +8,7 @@ pub mod export;
 mod figures;
 pub mod fio_json;
 pub mod fit;
+pub mod hdr;
 pub mod html;
 mod latency;
 pub mod load;
@@ -72,5 +73,11 @@ pub const FORMATS: &[Format] = &[
         summary: "the same as a picture: a row per configuration, a dot per drive",
         extension: "svg",
         render: control_svg::render,
+    },
+    Format {
+        name: "hdr",
+        summary: "the latency of every process as an HdrHistogram log",
+        extension: "hlog",
+        render: hdr::render,
     },
 ];

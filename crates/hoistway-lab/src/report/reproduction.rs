@@ -217,7 +217,7 @@ fn ratios(experiments: &[(&str, Vec<&PublishedRow>)]) -> String {
         return String::new();
     }
     let x = |ratio: f64| {
-        let at = ratio.clamp(1.0 / EDGE, EDGE).ln() / EDGE.ln();
+        let at = libm::log(ratio.clamp(1.0 / EDGE, EDGE)) / libm::log(EDGE);
         LEFT + (RIGHT - LEFT) * (at + 1.0) / 2.0
     };
     let bottom = 14.0 + STEP * lines.len() as f64;

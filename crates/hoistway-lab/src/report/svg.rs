@@ -202,7 +202,7 @@ impl Scale {
     /// Coordinate of a value, cut to the axis.
     pub(super) fn at(&self, v: f64) -> f64 {
         let share = if self.log {
-            (v.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln()
+            libm::log(v.max(self.lo) / self.lo) / libm::log(self.hi / self.lo)
         } else {
             (v - self.lo) / (self.hi - self.lo)
         };
@@ -246,7 +246,7 @@ fn step_of(max: f64) -> f64 {
 
 /// Largest power of ten not above `v > 0`.
 fn power_below(v: f64) -> f64 {
-    let mut p = 10f64.powi(v.log10().floor() as i32);
+    let mut p = libm::pow(10.0, libm::log10(v).floor());
     // log10 may round across the border.
     if p * 9.999_999 <= v {
         p *= 10.0;
@@ -442,7 +442,7 @@ mod tests {
     fn scales_end_and_stay_inside_whatever_the_values() {
         for e in -3..13 {
             for m in [1.0, 1.99, 2.0, 4.9, 5.0, 9.99] {
-                let v = m * 10f64.powi(e);
+                let v = m * libm::pow(10.0, f64::from(e));
                 let s = Scale::log(v, v, AxisUnit::Time, 10.0, 90.0);
                 assert!((10.0..=90.0).contains(&s.at(v)) && !s.ticks().is_empty(), "{v}");
                 assert!(s.ticks().len() <= 6);

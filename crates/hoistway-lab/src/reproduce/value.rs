@@ -31,7 +31,7 @@ impl Value {
 
     /// Four digits, so that a file does not change with the last bits.
     pub fn text(self) -> String {
-        let digits = 3 - self.is.abs().max(1e-9).log10().floor() as i32;
+        let digits = 3 - libm::log10(self.is.abs().max(1e-9)).floor() as i32;
         let text = match digits {
             0.. => {
                 let text = format!("{:.*}", digits as usize, self.is);

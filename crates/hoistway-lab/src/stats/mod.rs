@@ -295,9 +295,12 @@ fn welch(ours: &[f64], theirs: &[f64]) -> Option<(f64, Option<f64>)> {
     if a.n < 3 || b.n < 3 {
         return Some((difference, None));
     }
-    let part = |v: &[f64], s: &Spread| sd_about(v, s.mean).powi(2) / f64::from(s.n);
+    let part = |v: &[f64], s: &Spread| {
+        let sd = sd_about(v, s.mean);
+        sd * sd / f64::from(s.n)
+    };
     let (pa, pb) = (part(ours, &a), part(theirs, &b));
-    let freedom = (pa + pb).powi(2)
+    let freedom = (pa + pb) * (pa + pb)
         / (pa * pa / f64::from(a.n - 1) + pb * pb / f64::from(b.n - 1)).max(f64::MIN_POSITIVE);
     // Welch and Satterthwaite, rounded down; without any spread there is nothing to be unsure of.
     let freedom = if pa + pb > 0.0 { freedom.floor().max(1.0) as u32 } else { 1 };

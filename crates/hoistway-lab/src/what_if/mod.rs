@@ -9,11 +9,13 @@
 //!
 //! A run is one seed. Simulated figures are as good as the drive's file: see docs/limits.md.
 
+mod json;
 mod judge;
 mod kernel;
 mod load;
 mod run;
 
+pub use json::{Use, configuration, json};
 pub use judge::{Report, Sentence, TargetFinding};
 pub use kernel::KernelMeans;
 pub use load::{default_load, find_load};
@@ -107,6 +109,23 @@ pub fn time_text(time: Nanos) -> String {
 /// A target times so many thousandths, in whole microseconds.
 pub fn scaled(target: Nanos, permille: u64) -> Nanos {
     Nanos(target.0 / 1000 * permille / 1000 * 1000).max(Nanos::us(1))
+}
+
+/// Longest measured time: an hour.
+const DURATION_MAX_S: u64 = 3_600;
+
+/// A measured time with its unit.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn measured_time(text: Option<&str>) -> Result<Option<Nanos>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let time = quantity::duration(text).map_err(|e| e.to_string())?;
+    if time.0 == 0 || time.0 > DURATION_MAX_S * 1_000_000_000 {
+        return Err(format!("{text} must be above 0 and at most 1h"));
+    }
+    Ok(Some(time))
 }
 
 /// Everything that decides an answer.

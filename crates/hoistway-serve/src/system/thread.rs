@@ -12,14 +12,19 @@ pub fn precise_timers() {
 /// has, and is answered in one piece. For devices that answer at once, where the processors are the
 /// bottleneck and every wake-up costs more than the request itself.
 pub fn prefer_batches() {
-    let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: both calls concern this thread's own policy; the parameter lives through the call.
+    // SAFETY: it concerns this thread's own policy and takes no memory of ours.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
     // A policy somebody chose (real time, idle) stays.
-    unsafe {
-        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
-            libc::sched_setscheduler(0, libc::SCHED_BATCH, &param);
-        }
+    if policy == libc::c_long::from(libc::SCHED_OTHER) {
+        set_policy(libc::SCHED_BATCH, 0);
     }
+}
+
+/// Asks for a policy of this thread. The kernel's call itself: musl's function of that name only says ENOSYS, and its
+/// structure is another one than glibc's. What is refused is left as it was.
+fn set_policy(policy: libc::c_int, priority: libc::c_int) {
+    // SAFETY: it concerns this thread's own policy; the kernel reads one int, which lives through the call.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
 }
 
 /// A write beyond the process's limit on file sizes is to be an error (EFBIG) of that write, and not
@@ -50,8 +55,6 @@ pub fn io_flusher() {
 /// a processor. Threads it starts inherit it.
 #[cfg(feature = "fuse")]
 pub fn urgent() {
-    let param = libc::sched_param { sched_priority: 1 };
-    // SAFETY: it concerns this thread's own policy; the parameter lives through the call. Where it is
-    // refused, answers are late when processors are busy, which is measured.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+    // Where it is refused, answers are late when processors are busy, which is measured.
+    set_policy(libc::SCHED_FIFO, 1);
 }

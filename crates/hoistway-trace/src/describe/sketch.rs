@@ -127,7 +127,7 @@ impl Distinct {
         let raw = 0.7213 / (1.0 + 1.079 / m) * m * m / sum;
         let empty = self.registers.iter().filter(|r| **r == 0).count();
         if raw <= 2.5 * m && empty > 0 {
-            return (m * (m / empty as f64).ln()).round() as u64;
+            return (m * libm::log(m / empty as f64)).round() as u64;
         }
         raw.round() as u64
     }

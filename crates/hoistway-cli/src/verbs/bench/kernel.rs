@@ -5,11 +5,13 @@
 //! configurations have it (`mq-deadline+wbt`), and the present one is among them.
 
 use super::Bench;
-use super::setting::{Setting, USUAL, also, limited, named, share_configs, usual_place};
 use crate::common::lists::chosen;
 use crate::failure::{Failure, directory_failure, refused};
 use hoistway_lab::bench::plan::{BenchSubject, Level, Rates};
 use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
+use hoistway_lab::bench::setting::{
+    Setting, USUAL, also, limited, named, share_configs, usual_place,
+};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
 use hoistway_lab::config::{Config, replaces_wbt};
@@ -61,7 +63,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
         overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
         real: true,
         // There is nothing to wear.
-        wears: !hoistway_machine::emulator::is_emulated(&place),
+        wears: !is_emulated(&place),
         prepares: place.is_dir || options.yes_destroy_data.is_some(),
     };
     let world = Kernel(machine);
@@ -303,4 +305,14 @@ fn changes(place: &Volume, present: &str) -> Vec<String> {
         false => "the device is read, and written to only if --yes-destroy-data names it".into(),
     });
     lines
+}
+/// Whether all storage of a place is drives of emulators. A build without the emulator knows none.
+#[cfg(feature = "fuse")]
+fn is_emulated(place: &Volume) -> bool {
+    hoistway_machine::emulator::is_emulated(place)
+}
+
+#[cfg(not(feature = "fuse"))]
+fn is_emulated(_place: &Volume) -> bool {
+    false
 }

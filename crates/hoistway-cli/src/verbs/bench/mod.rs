@@ -6,23 +6,21 @@ mod setting;
 mod text;
 
 use crate::common::known::Known;
-use crate::common::lists::chosen;
 use crate::common::output::print;
 use crate::common::process::{program, stop_flag, threads};
 use crate::failure::{Failure, directory_failure, run_failure};
 use crate::verbs::recommend::stand;
 use clap::Args as ClapArgs;
-use hoistway::{Nanos, quantity};
-use hoistway_lab::bench::plan::{
-    self, BenchPlan, BenchPlanError, BenchRequest, Depends, Level, ROUNDS_MAX,
-};
+use hoistway::Nanos;
+use hoistway_lab::bench::outcome::outcome_json;
+use hoistway_lab::bench::plan::{self, BenchPlan, BenchPlanError, Depends, Level, ROUNDS_MAX};
 use hoistway_lab::bench::run::{self, BenchCallbacks, BenchPlace, BenchProgress, Ended, Outcome};
+use hoistway_lab::bench::setting::{BenchAsked, Setting};
 use hoistway_lab::bench::{record, subject};
-use hoistway_lab::config::Config;
 use hoistway_lab::recommend::{Advice, Goal, RunSource, recommend as advise};
+use hoistway_lab::registry::Registry;
 use hoistway_lab::result::Run;
 use serde_json::Value;
-use setting::Setting;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -106,6 +104,20 @@ impl Bench {
             _ => Level::Quick,
         }
     }
+
+    fn asked(&self) -> BenchAsked {
+        BenchAsked {
+            place: self.place.clone(),
+            level: self.level(),
+            time: self.time.clone(),
+            writes: self.write_budget.clone(),
+            rounds: self.rounds,
+            configs: self.config.clone(),
+            seed: self.seed,
+            destroy: self.yes_destroy_data.clone(),
+            registry: Registry::default(),
+        }
+    }
 }
 
 pub fn bench(options: &Bench) -> Result<(), Failure> {
@@ -115,11 +127,11 @@ pub fn bench(options: &Bench) -> Result<(), Failure> {
         return Err(Failure::Usage(what.into()));
     }
     // All are planned before anything runs.
-    let settings = Setting::choose(options)?;
+    let settings = setting::choose(options)?;
     let several = settings.len() > 1;
     let mut benches = Vec::new();
     for setting in settings {
-        let request = request(options, &setting)?;
+        let request = options.asked().request(&setting).map_err(Failure::Usage)?;
         let check = |job: &hoistway_sim::world::Job<'_>| setting.check(job);
         let plan = plan::plan(&request, &setting.subject, &check).map_err(no_plan)?;
         let depends = match setting.assumed {
@@ -206,57 +218,10 @@ fn one(options: &Bench, goal: &Goal, planned: &Planned) -> Result<Done, Failure>
             out.display()
         )));
     }
-    let json = text::outcome_json(plan, &outcome, out, &advice, why.as_deref());
+    let json = outcome_json(plan, &outcome, out, &advice, why.as_deref());
     let stands = !advice.is_empty() && stand(&advice);
     Ok(Done { name: setting.name.clone(), advice, stands, json })
 }
-
-fn request(options: &Bench, setting: &Setting) -> Result<BenchRequest, Failure> {
-    let wrong = |flag: &str, e: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {e}"));
-    let time = match &options.time {
-        None => None,
-        Some(text) => {
-            let time = quantity::duration(text).map_err(|e| wrong("--time", &e))?;
-            if time.0 == 0 || time > TIME_MAX {
-                let what = format!("{text} must be above 0 and at most 24h");
-                return Err(wrong("--time", &what));
-            }
-            Some(time)
-        }
-    };
-    let writes = options.write_budget.as_ref().map(|text| quantity::bytes(text)).transpose();
-    let writes = writes.map_err(|e| wrong("--write-budget", &e))?;
-    let mut configs: Vec<Config> = Vec::new();
-    for text in chosen(&options.config, &setting.configs, "configuration")? {
-        let config = Config::parse(&text).map_err(|e| Failure::Usage(e.to_string()))?;
-        if configs.iter().any(|c| c.id == config.id) {
-            return Err(Failure::Usage(format!("configuration '{}' is given twice", config.id)));
-        }
-        if configs.len() == CONFIGS_MAX {
-            let what = format!("--config: at most {CONFIGS_MAX} configurations");
-            return Err(Failure::Usage(what));
-        }
-        // The plan says why.
-        if !setting.lacks.iter().any(|(id, _)| *id == config.id) {
-            configs.push(config);
-        }
-    }
-    let given = !options.config.is_empty();
-    Ok(BenchRequest {
-        level: options.level(),
-        time,
-        writes,
-        rounds: options.rounds,
-        shares: setting.shares(&configs, given),
-        configs,
-        seed: options.seed,
-    })
-}
-
-/// Longest `--time`.
-const TIME_MAX: Nanos = Nanos::secs(86_400);
-/// More than anybody has time for.
-const CONFIGS_MAX: usize = 32;
 
 fn no_plan(error: BenchPlanError) -> Failure {
     match error {
@@ -276,7 +241,7 @@ fn run_plan(
     let stop = stop_flag()?;
     let program = program();
     let mut rows = subject::suite_rows(options.level().name());
-    rows.push(("bench_command".into(), command(options, setting)));
+    rows.push(("bench_command".into(), options.asked().command(setting)));
     rows.extend(setting.rows.iter().cloned());
     let place = BenchPlace {
         out,
@@ -339,36 +304,4 @@ fn recommend(
         })?;
     }
     Ok((advice, why))
-}
-
-/// The command without what does not change the plan: rounds are added to it, and the folder is the one that is there.
-fn command(options: &Bench, setting: &Setting) -> String {
-    let word = |text: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-._,:/".contains(c);
-        if text.chars().all(plain) { text.to_string() } else { format!("'{text}'") }
-    };
-    let mut out = "hoistway bench".to_string();
-    let mut flag = |name: &str, value: &str| {
-        out += &format!(" {name}{}", if value.is_empty() { String::new() } else { word(value) });
-    };
-    match &options.place {
-        Some(place) => flag("", &place.display().to_string()),
-        None => flag("--drive ", &setting.named),
-    }
-    if options.level() != Level::Quick {
-        flag(&format!("--{}", options.level().name()), "");
-    }
-    for (name, value) in [("--time ", &options.time), ("--write-budget ", &options.write_budget)] {
-        value.iter().for_each(|v| flag(name, v));
-    }
-    if !options.config.is_empty() {
-        flag("--config ", &options.config.join(","));
-    }
-    if options.seed != 1 {
-        flag("--seed ", &options.seed.to_string());
-    }
-    if let Some(device) = &options.yes_destroy_data {
-        flag("--yes-destroy-data ", &device.display().to_string());
-    }
-    out
 }

@@ -20,6 +20,7 @@ use hoistway_files::Dir;
 use hoistway_lab::grid::USUAL;
 use hoistway_lab::result::{Metric, Run, holds_runs, metrics_csv};
 use hoistway_lab::validate::rows;
+use hoistway_lab::words::shell_word;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -48,7 +49,7 @@ pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
         let picked = choose(&common)?;
         let mut grids = Vec::new();
         for name in &names {
-            let source = Source { verb: "compare", name };
+            let source = Source { verb: "compare", name: &shell_word(name) };
             grids.push(grid(&plan(load(name)?, &options.config, &common, &picked, &source))?);
         }
         if common.dry_run {

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_lab::grid::USUAL;
 use hoistway_lab::run::{Grid, Share};
-use hoistway_lab::words::counted;
+use hoistway_lab::words::{counted, shell_word};
 
 /// `hoistway compare`.
 #[derive(Debug, ClapArgs)]
@@ -81,7 +81,7 @@ fn grids(options: &Compare, names: &[String], chosen: &Chosen) -> Result<Vec<Gri
     let modules = Modules::load(&options.common)?;
     let mut grids = Vec::new();
     for name in names {
-        let source = Source { verb: "compare", name };
+        let source = Source { verb: "compare", name: &shell_word(name) };
         let experiment = modules.experiment(name)?;
         let plan = plan(experiment, &options.config, &options.common, chosen, &source);
         let plan = modules.beside(plan);

@@ -186,7 +186,7 @@ fn time(ns: u64) -> String {
 fn bytes(n: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let power = (0..6).find(|p| n < 1024 << (10 * p)).unwrap_or(6);
-    format!("{} {}", short(n as f64 / 1024_f64.powi(power as i32)), units[power])
+    format!("{} {}", short(n as f64 / (1_u64 << (10 * power)) as f64), units[power])
 }
 
 /// Three significant digits.

@@ -122,8 +122,8 @@ fn row(a: &Advice, c: usize) -> Value {
 fn figures(part: bool, rises: bool, x: &ScoreDifference) -> (f64, Option<f64>, Option<f64>) {
     let of = |d: f64| match (part, rises) {
         (true, _) => d,
-        (_, true) => (-d).exp(),
-        _ => d.exp(),
+        (_, true) => libm::exp(-d),
+        _ => libm::exp(d),
     };
     let interval = x.interval().map(|(low, high)| (of(low).min(of(high)), of(low).max(of(high))));
     (of(x.mean), interval.map(|i| i.0), interval.map(|i| i.1))

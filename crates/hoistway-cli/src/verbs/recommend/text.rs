@@ -261,8 +261,8 @@ fn effect(aspect: Aspect, x: &ScoreDifference) -> String {
         return format!("{words} {:+.1} points{}", points(x.mean), interval(&points));
     }
     let rises = aspect.rises();
-    let ratio = |d: f64| if rises { (-d).exp() } else { d.exp() };
-    let inverse = |d: f64| if rises { d.exp() } else { (-d).exp() };
+    let ratio = |d: f64| if rises { libm::exp(-d) } else { libm::exp(d) };
+    let inverse = |d: f64| if rises { libm::exp(d) } else { libm::exp(-d) };
     let bound = if x.at_least || x.at_most { "at least " } else { "" };
     let change = 100.0 * (ratio(x.mean) - 1.0);
     if change.abs() < 50.0 {
@@ -291,7 +291,7 @@ fn lost(a: &Advice, config: usize, reason: ChoiceReason) -> String {
                 let part = criterion.aspects.iter().any(|a| a.is_part());
                 match part {
                     true => format!("{:+.1} points", 100.0 * x.mean),
-                    false => format!("x{}", three(x.mean.exp())),
+                    false => format!("x{}", three(libm::exp(x.mean))),
                 }
             });
             format!(
@@ -392,7 +392,7 @@ fn ratio(aspect: Aspect, x: &ScoreDifference, margin: f64, own: bool) -> String 
     match aspect.is_part() {
         true => format!("{mark}{:+.1}", 100.0 * x.mean),
         false => {
-            let ratio = if aspect.rises() { (-x.mean).exp() } else { x.mean.exp() };
+            let ratio = if aspect.rises() { libm::exp(-x.mean) } else { libm::exp(x.mean) };
             format!("{mark}{bound}x{}", three(ratio))
         }
     }
@@ -410,8 +410,8 @@ fn workloads(a: &Advice, wide: bool) -> String {
             let interval = x.and_then(|x| x.interval()).map(|(low, high)| {
                 let of = |d: f64| match (q.aspect.is_part(), q.aspect.rises()) {
                     (true, _) => 100.0 * d,
-                    (_, true) => (-d).exp(),
-                    _ => d.exp(),
+                    (_, true) => libm::exp(-d),
+                    _ => libm::exp(d),
                 };
                 let (low, high) = (of(low).min(of(high)), of(low).max(of(high)));
                 format!("{} to {}", three(low), three(high))
@@ -508,7 +508,7 @@ pub(super) fn how(a: &Advice) -> String {
     }
     for (i, c) in (1..).zip(&a.plan.criteria) {
         let part = c.aspects.iter().any(|a| a.is_part());
-        let tolerance = if part { c.tolerance } else { c.tolerance.exp_m1() };
+        let tolerance = if part { c.tolerance } else { libm::expm1(c.tolerance) };
         let aspects: Vec<&str> = c.aspects.iter().map(|a| a.words()).collect();
         let _ = writeln!(
             out,

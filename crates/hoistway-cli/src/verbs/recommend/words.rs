@@ -107,7 +107,7 @@ fn said(aspect: Aspect, x: &ScoreDifference) -> Option<String> {
         }
         Aspect::InteractiveTail | Aspect::SyncTail | Aspect::Processor => return None,
     };
-    let (times, word) = (x.mean.abs().exp(), if x.mean > 0.0 { more } else { less });
+    let (times, word) = (libm::exp(x.mean.abs()), if x.mean > 0.0 { more } else { less });
     let least = if x.at_least || x.at_most { "at least " } else { "" };
     // Of what moves less, the part that is lost.
     let percent = if x.mean > 0.0 && aspect.rises() { 1.0 - 1.0 / times } else { times - 1.0 };
@@ -126,7 +126,7 @@ fn hangs_by(a: &Advice, doubt: &Doubt) -> String {
         DoubtKind::Tolerance(i, tolerance) => {
             let criterion = &a.plan.criteria[*i];
             let part = criterion.aspects.iter().any(|a| a.is_part());
-            let percent = |t: f64| 100.0 * if part { t } else { t.exp_m1() };
+            let percent = |t: f64| 100.0 * if part { t } else { libm::expm1(t) };
             format!(
                 "with {} % in place of {} % as the same in {} it would be {instead}",
                 three(percent(*tolerance)),
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn changes_are_said_as_people_say_them() {
-        let of = |aspect, ratio: f64| said(aspect, &compared(ratio.ln())).unwrap();
+        let of = |aspect, ratio: f64| said(aspect, &compared(libm::log(ratio))).unwrap();
         assert_eq!(of(Aspect::Interactive, 1.0 / 145.0), "reads 145 times sooner");
         assert_eq!(of(Aspect::Throughput, 1.0 / 0.84), "copies 16 % slower");
         assert_eq!(of(Aspect::Throughput, 1.0 / 1.16), "copies 16 % faster");

@@ -11,20 +11,21 @@ use hoistway_lab::explain::{Subject, story};
 use hoistway_lab::grid::Plan;
 use hoistway_lab::run::{Grid, RunError};
 use hoistway_lab::world::World;
-use hoistway_run::{JobError, NamedFigure};
+use hoistway_run::{JobError, NamedFigure, Outcome};
+use hoistway_sim::world::Job;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 /// Records kept of a run: about 250 MB.
-const RECORDS: usize = 4_000_000;
+pub const RECORDS: usize = 4_000_000;
 /// Schedulers with this tunable count by queue.
 const STATISTICS: &str = "queue_statistics";
 /// Lines told if not asked otherwise.
 const LINES: u32 = 200;
 
 /// The grid of one run.
-pub fn grid_of(plan: &Plan, common: &Common) -> Result<Grid, Failure> {
+pub fn grid_of(plan: &Plan, common: &Common, flag: &str) -> Result<Grid, Failure> {
     let mut grid = grid(plan)?;
     if common.reps.is_none() {
         grid.reps = 1;
@@ -36,8 +37,8 @@ pub fn grid_of(plan: &Plan, common: &Common) -> Result<Grid, Failure> {
         (grid.reps as usize, "repetitions", "--reps 1"),
     ];
     match several.iter().find(|(n, ..)| *n != 1) {
-        Some((n, what, flag)) => Err(Failure::Usage(format!(
-            "--explain shows one run, but {n} {what} are chosen; choose one with {flag}"
+        Some((n, what, choose)) => Err(Failure::Usage(format!(
+            "{flag} shows one run, but {n} {what} are chosen; choose one with {choose}"
         ))),
         None => Ok(grid),
     }
@@ -65,14 +66,7 @@ pub fn explain(
     if !job.procs.iter().any(|p| p.name == maker) {
         return Err(unknown(cell, process, job.procs.iter().map(|p| p.name.as_str())));
     }
-    let stop = stop_flag()?;
-    let outcome =
-        world.run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
-            JobError::Interrupted => {
-                Failure::Interrupted("interrupted; nothing was written".into())
-            }
-            error => run_failure(RunError::Job { cell: cell.clone(), error }),
-        })?;
+    let outcome = traced(cell, job, world)?;
     let made = outcome.made.iter().map(|(_, name)| name.as_str());
     let subject = Subject::of(job, &outcome.made, process)
         .ok_or_else(|| unknown(cell, process, made.clone()))?;
@@ -111,6 +105,15 @@ pub fn explain(
     }
     out.push_str(&figures(&outcome.scheduler_figures, &subject.procs));
     print(&out)
+}
+
+/// The run with its trace.
+pub fn traced(cell: &str, job: &Job<'_>, world: &dyn World) -> Result<Outcome, Failure> {
+    let stop = stop_flag()?;
+    world.run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
+        JobError::Interrupted => Failure::Interrupted("interrupted; nothing was written".into()),
+        error => run_failure(RunError::Job { cell: cell.into(), error }),
+    })
 }
 
 /// What the scheduler counted of the queues that were the process's at the end.

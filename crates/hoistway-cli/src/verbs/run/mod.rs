@@ -1,6 +1,7 @@
 //! `hoistway run`: one configuration.
 
 mod explain;
+mod timeline;
 
 use crate::common::baseline;
 use crate::common::grid::{Source, grid, plan};
@@ -13,11 +14,12 @@ use crate::common::runs::carry_out;
 use crate::common::worlds::{Chosen, choose};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway_lab::config::split_list;
+use hoistway_lab::grid::only;
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::result::Run;
 use hoistway_lab::run::Grid;
+use hoistway_lab::words::{shell_quoted, shell_word};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,12 @@ pub struct RunOne {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "dry_run"])]
     #[arg(hide_short_help = true)]
     pub save_trace: Option<PathBuf>,
+    /// Write a timeline of the run into this file: JSON for https://ui.perfetto.dev and chrome://tracing. A slice for each
+    /// request in the scheduler and at the drive, with the reason; the scheduler's decisions. For one drive, one workload
+    /// and one repetition; prints no tables
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(conflicts_with_all = ["explain", "save_trace", "csv", "json", "dry_run", "out", "wide"])]
+    pub timeline: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
 }
@@ -67,17 +75,15 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         }
         (None, name) => {
             let name = name.clone().expect("clap requires one of the two");
-            (modules.experiment(&name)?, name, options.config.clone())
+            (modules.experiment(&name)?, shell_word(&name), options.config.clone())
         }
     };
-    let config = modules.only(config, &experiment)?;
-    if split_list(&config).len() > 1 {
-        return Err(Failure::Usage(format!(
-            "run takes one configuration, not '{config}'; `hoistway compare` takes several"
-        )));
-    }
-    let jobs = match (jobs, &options.explain, &options.save_trace) {
-        (Some(jobs), None, None) => {
+    let config = modules.only(config)?;
+    let config = only(config.as_deref(), &experiment);
+    let config = config.map_err(|e| Failure::Usage(e.to_string()))?;
+    let traced = options.explain.is_some() || options.timeline.is_some();
+    let jobs = match (jobs, &options.save_trace) {
+        (Some(jobs), None) if !traced => {
             return of_jobs(jobs, &[config], "run", &options.job, &options.common, &modules);
         }
         (jobs, ..) => jobs,
@@ -85,17 +91,22 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
     let chosen = choose(&options.common)?;
     let source = Source { verb: "run", name: &name };
     let check = |grid: &Grid| jobs.as_ref().map_or(Ok(()), |jobs| jobs.check(grid));
-    if let Some(process) = &options.explain {
-        baseline::refuse(&options.common, "--explain")?;
+    if traced {
+        let flag = if options.explain.is_some() { "--explain" } else { "--timeline" };
+        baseline::refuse(&options.common, flag)?;
         if !["sim", "engine"].contains(&options.common.world().as_str()) {
-            let what = "--explain: the kernel's schedulers do not tell what they decide; use --on sim or engine";
-            return Err(Failure::Usage(what.into()));
+            let what =
+                "the kernel's schedulers do not tell what they decide; use --on sim or engine";
+            return Err(Failure::Usage(format!("{flag}: {what}")));
         }
         let plan = plan(experiment, &[config], &options.common, &chosen, &source);
         let plan = modules.beside(plan);
-        let grid = explain::grid_of(&plan, &options.common)?;
+        let grid = explain::grid_of(&plan, &options.common, flag)?;
         check(&grid)?;
-        return explain::explain(&grid, &*chosen.world, process, options.limit);
+        return match (&options.explain, &options.timeline) {
+            (Some(process), _) => explain::explain(&grid, &*chosen.world, process, options.limit),
+            (None, path) => timeline::timeline(&grid, &*chosen.world, path.as_deref()),
+        };
     }
     let plan = plan(experiment, &[config], &options.common, &chosen, &source);
     let mut grid = grid(&modules.beside(plan))?;
@@ -118,7 +129,7 @@ fn saving(grid: &mut Grid, common: &Common, path: &Path) -> Result<Chosen, Failu
         grid.command = grid.command.replace(&format!(" --reps {} ", grid.reps), " --reps 1 ");
         grid.reps = 1;
     }
-    let _ = write!(grid.command, " --save-trace '{}'", path.display());
+    let _ = write!(grid.command, " --save-trace {}", shell_quoted(&path.display().to_string()));
     if grid.len() != 1 {
         return Err(Failure::Usage(format!(
             "--save-trace writes one run, but {} are chosen; choose one drive with --drive, one workload with \

@@ -335,7 +335,7 @@ pub fn depends(
 ) -> Result<Vec<Depends>, BenchPlanError> {
     let mut tried: Vec<(u64, Vec<Part>)> = Vec::new();
     for step in -RATES.0..=RATES.0 {
-        let write = (subject.rates.write as f64 * RATES.1.powi(step)) as u64;
+        let write = (subject.rates.write as f64 * libm::pow(RATES.1, f64::from(step))) as u64;
         let subject = BenchSubject { rates: Rates { write, ..subject.rates }, ..subject.clone() };
         let parts = match plan(request, &subject, check) {
             Ok(plan) => plan.parts.iter().map(|p| p.part).collect(),

@@ -180,7 +180,7 @@ fn put_badges(svg: &mut Svg, badges: &[Badge]) {
     let mut taken: Vec<(f64, f64)> = Vec::new();
     for badge in badges {
         let room = |p: (f64, f64)| {
-            let far = |t: &(f64, f64)| (t.0 - p.0).hypot(t.1 - p.1);
+            let far = |t: &(f64, f64)| libm::hypot(t.0 - p.0, t.1 - p.1);
             taken.iter().map(far).fold(f64::INFINITY, f64::min)
         };
         // 0, +1, -1, +2, -2 ... steps of a fortieth, inside the path.
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(rings.len(), 10);
         for (i, a) in rings.iter().enumerate() {
             for b in &rings[..i] {
-                assert!((a.0 - b.0).hypot(a.1 - b.1) >= 15.0, "{a:?} {b:?}");
+                assert!(libm::hypot(a.0 - b.0, a.1 - b.1) >= 15.0, "{a:?} {b:?}");
             }
         }
     }

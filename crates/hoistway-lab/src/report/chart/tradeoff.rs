@@ -163,7 +163,7 @@ impl Rect {
     /// A line passes through it, or nearly.
     fn crossed(&self, &(a, b): &Segment) -> bool {
         // The lines are short: points along them a few units apart are enough.
-        let n = ((a.0 - b.0).hypot(a.1 - b.1) / 3.0).ceil().max(1.0) as usize;
+        let n = (libm::hypot(a.0 - b.0, a.1 - b.1) / 3.0).ceil().max(1.0) as usize;
         (0..=n).any(|i| {
             let f = i as f64 / n as f64;
             let (x, y) = (a.0 + (b.0 - a.0) * f, a.1 + (b.1 - a.1) * f);
@@ -220,7 +220,7 @@ fn spot(
     let free = |r: &Rect| r.within(frame) && !taken.iter().any(|t| t.meets(r));
     let cost = |r: &Rect| {
         let near = r.nearest((x, y));
-        let away = (near.0 - x).hypot((near.1 - y) * 1.4);
+        let away = libm::hypot(near.0 - x, (near.1 - y) * 1.4);
         let crossed = lines.iter().filter(|l| r.crossed(l)).count();
         let over = leader((x, y), r).map_or(0, |l| names.iter().filter(|n| n.crossed(&l)).count());
         away + CROSSED * (crossed + over) as f64
@@ -259,7 +259,7 @@ fn spot(
 /// A line from a point to its name, where the name is not beside it.
 fn leader(point: (f64, f64), label: &Rect) -> Option<Segment> {
     let to = label.nearest(point);
-    let length = (to.0 - point.0).hypot(to.1 - point.1);
+    let length = libm::hypot(to.0 - point.0, to.1 - point.1);
     (length > MARK + 5.0).then_some((point, to))
 }
 

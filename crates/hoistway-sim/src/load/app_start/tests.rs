@@ -63,7 +63,7 @@ fn no_block_is_read_twice_and_everything_lies_in_the_regions() {
             // A chain of few reads does not reach all regions: so many it does on average.
             let (n, regions) =
                 (chain.iter().filter(|r| !r.follows).count(), profile.regions as f64);
-            let reached = regions * (1.0 - (1.0 - 1.0 / regions).powi(n as i32));
+            let reached = regions * (1.0 - libm::pow(1.0 - 1.0 / regions, n as f64));
             let of = format!("{}, seed {seed}: {} regions", profile.name, jumps.len());
             assert!(jumps.len() as f64 > reached / 2.0, "{of}, {reached} expected");
         }

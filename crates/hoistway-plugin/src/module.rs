@@ -147,13 +147,16 @@ fn check(module: &Module, export: &Export) -> Result<(), String> {
     }
 }
 
+/// now, req, process, op, flags, prio, sector, sectors.
+type Inserted = (u64, u64, u32, u32, u32, u32, u64, u32);
+
 /// A module at work.
 pub struct Instance {
     who: Arc<str>,
     store: Store<StoreLimits>,
     memory: Memory,
     functions: wasmi::Instance,
-    insert: TypedFunc<(u64, u64, u32, u32, u32, u32, u64, u32), ()>,
+    insert: TypedFunc<Inserted, ()>,
     dispatch: TypedFunc<u64, u64>,
     gone: TypedFunc<(u64, u64), ()>,
     set: Option<TypedFunc<(u32, u64), ()>>,

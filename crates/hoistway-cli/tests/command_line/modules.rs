@@ -4,7 +4,7 @@ use super::{Folder, stderr as err, stdout as out};
 #[cfg(feature = "plugin")]
 #[path = "../../../hoistway-plugin/tests/modules/mod.rs"]
 #[allow(dead_code)]
-mod modules;
+mod wat_text;
 
 #[cfg(not(feature = "plugin"))]
 #[test]
@@ -34,7 +34,7 @@ fn other_worlds_refuse_modules_before_they_are_read() {
 
 #[cfg(feature = "plugin")]
 mod with_modules {
-    use super::modules::{FIFO, module};
+    use super::wat_text::{FIFO, module};
     use super::{Folder, err, out};
     use std::fs;
 

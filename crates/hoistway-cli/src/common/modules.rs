@@ -3,7 +3,7 @@
 use crate::common::options::Common;
 use crate::failure::Failure;
 use hoistway_lab::experiment::Experiment;
-use hoistway_lab::grid::{Plan, only};
+use hoistway_lab::grid::Plan;
 use hoistway_lab::registry::Registry;
 use std::path::Path;
 
@@ -56,14 +56,11 @@ impl Modules {
         plan.registry(&self.registry).beside(self.names.iter().cloned())
     }
 
-    /// The only configuration of `run`: as given, or the module, or the first of the experiment.
-    pub fn only(&self, given: Option<String>, experiment: &Experiment) -> Result<String, Failure> {
+    /// The configuration of `run`: as given, or the module; `None`: what the experiment has first.
+    pub fn only(&self, given: Option<String>) -> Result<Option<String>, Failure> {
         let usage = |what: String| Err(Failure::Usage(what));
         let name = match &self.names[..] {
-            [] => {
-                let only = only(given.as_deref(), experiment);
-                return only.map_err(|e| Failure::Usage(e.to_string()));
-            }
+            [] => return Ok(given),
             [name] => name.clone(),
             _ => {
                 return usage("run takes one --scheduler; `hoistway compare` takes several".into());
@@ -72,7 +69,7 @@ impl Modules {
         let config = given.unwrap_or_else(|| name.clone());
         let parsed = self.registry.config(&config).map_err(|e| Failure::Usage(e.to_string()))?;
         match parsed.scheduler.name == name {
-            true => Ok(config),
+            true => Ok(Some(config)),
             false => usage(format!(
                 "--scheduler: {config} does not use it; write {name}, or leave --scheduler out"
             )),

@@ -7,7 +7,7 @@ use crate::common::process::{arguments, stop_flag};
 use crate::failure::{Failure, refused, run_failure};
 use hoistway::setting::nearest;
 use hoistway_lab::run::Grid;
-use hoistway_lab::words::shell_quoted;
+use hoistway_lab::words::{shell_quoted, shell_word};
 use hoistway_lab::world::{Sim, WORLDS, World, WorldError};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -212,8 +212,7 @@ pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
 pub fn flags(common: &Common) -> String {
     let mut text = String::new();
     for path in &common.scheduler {
-        let path = path.display().to_string().replace('\'', "'\\''");
-        let _ = write!(text, " --scheduler '{path}'");
+        let _ = write!(text, " --scheduler {}", shell_word(&path.display().to_string()));
     }
     let on = common.world();
     if on == "sim" {

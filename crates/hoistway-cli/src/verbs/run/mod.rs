@@ -14,6 +14,7 @@ use crate::common::runs::carry_out;
 use crate::common::worlds::{Chosen, choose};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
+use hoistway_lab::grid::only;
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::result::Run;
@@ -77,7 +78,9 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             (modules.experiment(&name)?, shell_word(&name), options.config.clone())
         }
     };
-    let config = modules.only(config, &experiment)?;
+    let config = modules.only(config)?;
+    let config = only(config.as_deref(), &experiment);
+    let config = config.map_err(|e| Failure::Usage(e.to_string()))?;
     let traced = options.explain.is_some() || options.timeline.is_some();
     let jobs = match (jobs, &options.save_trace) {
         (Some(jobs), None) if !traced => {

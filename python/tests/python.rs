@@ -1,12 +1,18 @@
 //! The package as Python sees it: the library that cargo has built beside this test becomes its module, and the tests in
 //! `tests/*.py` run. The package is in `target/python` then: `PYTHONPATH=target/python python3`.
 
-mod turns;
+extern crate alloc;
+
+/// The scheduler that people copy; compiled to WebAssembly, it decides the same (its own test).
+#[path = "../../templates/scheduler/src/rr.rs"]
+mod rr;
 
 use hoistway_lab::grid::Plan;
 use hoistway_lab::registry::Registry;
 use hoistway_lab::result::Cell;
 use hoistway_lab::world::Sim;
+use hoistway_plugin::{Guest, Request, native};
+use rr::RoundRobin;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,10 +80,33 @@ fn tests(python: &Path) -> (String, String) {
     (printed, said)
 }
 
+#[derive(Debug)]
+struct Twin(RoundRobin);
+
+impl Guest for Twin {
+    fn set(&mut self, _row: u32, value: u64) {
+        self.0.quantum = value;
+    }
+
+    fn insert(&mut self, _now: u64, r: &Request) {
+        self.0.insert(r.number, r.process, r.flags & Request::RETURNED != 0);
+    }
+
+    fn dispatch(&mut self, _now: u64) -> u64 {
+        self.0.dispatch().unwrap_or(0)
+    }
+
+    fn gone(&mut self, _now: u64, number: u64) {
+        self.0.gone(number);
+    }
+}
+
 /// `digest DRIVE DIGEST` for each run of the twin in Rust, as the test in Python prints its own.
 fn of_the_twin() -> BTreeSet<String> {
     let mut registry = Registry::default();
-    registry.add_scheduler(&turns::ENTRY).expect("a name of its own");
+    let about = include_str!("../../templates/scheduler/src/about.toml");
+    let twin = native("rust-turns", about, || Twin(RoundRobin::NEW)).expect("a description");
+    registry.add_scheduler(twin).expect("a name of its own");
     let deep = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/deep.toml");
     let experiment =
         registry.experiment(deep.to_str().expect("a path of text")).expect("it is there");

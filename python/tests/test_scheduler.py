@@ -38,7 +38,7 @@ class Fifo:
 
 @hw.scheduler("python-turns", tunables={"quantum": (4, 1, 1000, "Requests of a process in its turn.")})
 class Turns:
-    """A queue per process, some requests of each in turn; the twin of one in Rust in python.rs."""
+    """A queue per process, some requests of each in turn; the twin of templates/scheduler."""
 
     def __init__(self):
         self.queues, self.turn, self.served, self.returned = [], 0, 0, []

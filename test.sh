@@ -25,23 +25,35 @@ fi
 
 step "lints"
 if cargo clippy --version >/dev/null 2>&1; then
-  # Everything there is; then the crates of the real machine without their options, and the program as ./hoistway builds it for what
-  # only simulates.
+  # With modules, which the usual build of the program leaves out.
   cargo clippy --locked --workspace --features hoistway-cli/plugin --all-targets -- -D warnings
-  cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings
-  cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
 else
   echo "skipped: this tool chain has no clippy (rustup component add clippy)"
 fi
 
+# Beside the tests, which wait more than they compute: the crates of the real machine without their options, the program as
+# ./hoistway builds it for what only simulates, and the documentation.
+beside() {
+  # Whoever builds keeps others of the same folder from building.
+  until grep -q "Running" "$log"; do sleep 1; done
+  if cargo clippy --version >/dev/null 2>&1; then
+    cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings &&
+      cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings || return
+  fi
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+}
+
 step "tests"
+cargo test --locked --workspace --features hoistway-cli/plugin --no-run --quiet
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+said=$(mktemp)
+beside >"$said" 2>&1 &
+beside=$!
+trap 'rm -f "$log" "$said"; kill "$beside" 2>/dev/null || true' EXIT
 # Tests that pass keep what they print to themselves, but for what was skipped and why (at the end).
 quiet='/^successes:$/ { hide = 1 } /^(failures:$|test result:)/ { hide = 0 } !hide { print; fflush() }'
 where='$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }'
 passed=true
-# With modules, which the usual build of the program leaves out.
 cargo test --locked --workspace --features hoistway-cli/plugin --no-fail-fast -- --show-output 2>&1 |
   tee "$log" | awk "$quiet" || passed=false
 if grep -q "^skipped: " "$log"; then
@@ -56,6 +68,6 @@ if ! $passed; then
   exit 1
 fi
 
-step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+step "other builds, and the documentation"
+wait "$beside" || { cat "$said"; exit 1; }
 echo "all passed"

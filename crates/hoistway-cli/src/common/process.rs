@@ -4,20 +4,30 @@ use crate::failure::Failure;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Names this build, on every machine alike: version, and size and digest of the program file.
+/// Names this build: version, and size and digest of the program file, which are the same on every machine. A program with
+/// debug assertions is ten times as large, slow at this, and tested where it was built: its time stands for the digest.
 pub fn program() -> String {
     static PROGRAM: OnceLock<String> = OnceLock::new();
-    let name = || {
-        let file = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
-        // FNV-1a over words of 8 bytes.
-        let digest = file.chunks(8).fold(0xcbf2_9ce4_8422_2325_u64, |hash, chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        format!("{} {} {digest:016x}", env!("CARGO_PKG_VERSION"), file.len())
-    };
-    PROGRAM.get_or_init(name).clone()
+    let mark = || if cfg!(debug_assertions) { built() } else { digest() };
+    PROGRAM.get_or_init(|| format!("{} {}", env!("CARGO_PKG_VERSION"), mark())).clone()
+}
+
+fn built() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata).ok();
+    let time = file.as_ref().and_then(|f| f.modified().ok());
+    let since = time.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    format!("{} built {}", file.map_or(0, |f| f.len()), since.map_or(0, |t| t.as_nanos()))
+}
+
+fn digest() -> String {
+    let file = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    // FNV-1a over words of 8 bytes.
+    let digest = file.chunks(8).fold(0xcbf2_9ce4_8422_2325_u64, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{} {digest:016x}", file.len())
 }
 
 /// The arguments in words, for people.
@@ -47,4 +57,15 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::Environment(format!("Ctrl-C cannot be caught: {e}")))?;
     Ok(Arc::clone(STOP.get_or_init(|| stop)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_digest() {
+        assert_eq!(digest(), digest());
+        assert_ne!(digest(), "0 cbf29ce484222325", "the file was read");
+    }
 }

@@ -1,13 +1,12 @@
 //! Schedulers that are classes of Python. Each answer is checked, and what goes wrong ends the cell it went wrong in.
 
 use crate::errors;
-use hoistway::sched::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
-use hoistway::setting::{self, Tunable, TunableError, Unit};
-use hoistway::stage::{Stage, StageInfo};
-use hoistway::{Class, Cx, Instant, Op, Profile, QueueId, ReqId, Sectors};
+use hoistway::sched::Entry;
+use hoistway::setting::{Tunable, Unit};
 use hoistway_lab::config::is_known;
 use hoistway_lab::registry::Registry;
 use hoistway_lab::run::end_run;
+use hoistway_plugin::{Description, Guest, Request as Told};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -81,38 +80,25 @@ fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_string().into_boxed_str())
 }
 
-/// The entry of a class. Entries live as long as the process: jobs refer to them.
+/// The entry of a class.
 fn entry(name: &str, class: Py<PyType>, summary: &str, rows: Vec<Row>) -> &'static Entry {
     let row = |(name, default, min, max, text): Row| {
         Tunable::new(leaked(&name), Unit::Count, default, (min, max), leaked(&text))
     };
     let tunables: Vec<Tunable> = rows.into_iter().map(row).collect();
-    let stage: &'static StageInfo = Box::leak(Box::new(StageInfo {
-        name: leaked(name),
-        summary: leaked(summary),
-        source: SOURCE,
-        tunables: tunables.leak(),
-        group_tunables: &[],
-        knobs: &[],
-        figures: &[],
-        decisions: &[],
-    }));
-    let build = move |setup: &Setup<'_>| -> Box<dyn Scheduler> {
-        let class = Python::attach(|py| class.clone_ref(py));
-        Box::new(PyScheduler::new(stage, class, setup.requests))
+    let who = format!("scheduler '{name}'");
+    let settings: Vec<(&'static str, u64)> = tunables.iter().map(|t| (t.name, t.default)).collect();
+    let of = Description {
+        name: name.into(),
+        summary: summary.into(),
+        source: SOURCE.into(),
+        who: who.clone(),
+        tunables,
     };
-    Box::leak(Box::new(Entry {
-        stage: *stage,
-        profile: Profile::MultiQueue,
-        service: Service::Requests,
-        search: Search::Elevator,
-        sorted: false,
-        direct: false,
-        tag_percent_min: Some(100),
-        tags_min: 0,
-        replaces_wbt: false,
-        build: Box::leak(Box::new(build)),
-    }))
+    hoistway_plugin::entry(of, move || {
+        let class = Python::attach(|py| class.clone_ref(py));
+        PyScheduler { who: who.clone(), class, settings: settings.clone(), object: None }
+    })
 }
 
 /// A request that waits for a decision, as it was when the scheduler was told of it.
@@ -147,21 +133,16 @@ impl Request {
     }
 }
 
-/// An instance of a class, for one device in one run.
+/// An instance of a class, for one device in one run. Numbers, merges and checks are those of every guest.
 #[derive(Debug)]
 struct PyScheduler {
-    stage: &'static StageInfo,
+    /// For messages.
+    who: String,
     class: Py<PyType>,
     /// What is set, in the order of the rows.
-    values: Vec<u64>,
+    settings: Vec<(&'static str, u64)>,
     /// Made when the first request comes: until then settings change.
     object: Option<Object>,
-    /// Requests that wait, by their numbers.
-    waiting: BTreeMap<u64, ReqId>,
-    /// The request in each slot, with its number.
-    slots: Vec<Option<(ReqId, u64)>>,
-    /// Numbers given.
-    given: u64,
 }
 
 /// The instance, and which methods it has that it need not have.
@@ -205,23 +186,17 @@ impl Method {
 }
 
 impl PyScheduler {
-    fn new(stage: &'static StageInfo, class: Py<PyType>, requests: usize) -> PyScheduler {
-        let values = stage.tunables.iter().map(|t| t.default).collect();
-        let (waiting, slots) = (BTreeMap::new(), vec![None; requests]);
-        PyScheduler { stage, class, values, object: None, waiting, slots, given: 0 }
-    }
-
     /// Ends the run: the lab tells it as an error of the cell.
     fn fail(&self, what: &str) -> ! {
-        end_run(format!("scheduler '{}': {what}", self.stage.name))
+        end_run(format!("{}: {what}", self.who))
     }
 
     /// The instance with its settings as attributes, which `__init__` may read.
     fn make(&self, py: Python<'_>) -> PyResult<Object> {
         let class = self.class.bind(py);
         let instance = class.call_method1(intern!(py, "__new__"), (class,))?;
-        for (row, value) in self.stage.tunables.iter().zip(&self.values) {
-            instance.setattr(row.name, value)?;
+        for (name, value) in &self.settings {
+            instance.setattr(*name, value)?;
         }
         instance.call_method0(intern!(py, "__init__"))?;
         let has = |name: &str| instance.hasattr(name);
@@ -249,151 +224,77 @@ impl PyScheduler {
         result.unwrap_or_else(|what: String| self.fail(&what))
     }
 
-    /// The number of a request that was inserted here.
-    fn number(&self, id: ReqId) -> Option<u64> {
-        self.slots[id.index()].and_then(|(of, number)| (of == id).then_some(number))
-    }
-
-    /// A request no longer waits; its number, if it did.
-    fn take(&mut self, id: ReqId) -> Option<u64> {
-        let number = self.number(id)?;
-        self.waiting.remove(&number).map(|_| number)
-    }
-
     /// Tells of a request that waits by a method that is given nothing but its number.
-    fn tell(&mut self, method: Method, now: Instant, number: u64) {
-        self.call(method, |py| (now.as_nanos(), number).into_pyobject(py), |_| Ok(()));
+    fn tell(&mut self, method: Method, now: u64, number: u64) {
+        self.call(method, |py| (now, number).into_pyobject(py), |_| Ok(()));
     }
 }
 
-/// A request with that first sector and length.
-fn request(number: u64, of: ReqId, (from, length): (Sectors, Sectors), cx: &Cx<'_>) -> Request {
-    let r = &cx.requests[of];
-    let class = match r.prio.class() {
-        Class::None => "none",
-        Class::Rt => "rt",
-        Class::Be => "be",
-        Class::Idle => "idle",
-    };
-    let op = match r.op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::Discard => "discard",
-        Op::Flush => "flush",
-        Op::WriteZeroes => "write_zeroes",
-    };
-    let (sector, sectors, process) = (from.0, length.0, r.proc.0);
-    let (io_class, level) = (class, r.prio.level());
-    Request {
-        id: number,
-        process,
-        op,
-        sync: r.sync,
-        sector,
-        sectors,
-        io_class,
-        level,
-        requeued: false,
-    }
-}
+/// Words for what a guest is told by numbers.
+const OPS: [&str; 5] = ["read", "write", "discard", "flush", "write_zeroes"];
+const CLASSES: [&str; 4] = ["none", "rt", "be", "idle"];
 
-impl Scheduler for PyScheduler {
-    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
-        // One that the device gave back keeps its number.
-        let number = self.number(id).unwrap_or(self.given + 1);
-        self.given = self.given.max(number);
-        self.slots[id.index()] = Some((id, number));
-        self.waiting.insert(number, id);
-        let r = &cx.requests[id];
-        let told = request(number, id, (r.start, r.sectors), cx);
-        let told = Request { requeued: at == At::Head, ..told };
-        self.call(Method::Insert, |py| (now.as_nanos(), told).into_pyobject(py), |_| Ok(()));
-        Run::Usual
-    }
-
-    fn dispatch(&mut self, now: Instant, _queue: QueueId, _cx: &mut Cx<'_>) -> Dispatch {
-        if self.waiting.is_empty() {
-            return Dispatch::Empty;
+impl From<&Told> for Request {
+    fn from(r: &Told) -> Request {
+        Request {
+            id: r.number,
+            process: r.process,
+            op: OPS[r.op as usize],
+            sync: r.flags & Told::SYNC != 0,
+            sector: r.sector,
+            sectors: r.sectors.into(),
+            io_class: CLASSES[(r.prio >> 13) as usize],
+            level: r.prio as u8,
+            requeued: r.flags & Told::RETURNED != 0,
         }
+    }
+}
+
+impl Guest for PyScheduler {
+    fn set(&mut self, row: u32, value: u64) {
+        let (name, set) = &mut self.settings[row as usize];
+        *set = value;
+        let Some(object) = &self.object else { return };
+        let set = Python::attach(|py| {
+            let set = object.instance.bind(py).setattr(*name, value);
+            set.map_err(|e| format!("setting {name}: {}", described(py, &e)))
+        });
+        set.unwrap_or_else(|what| self.fail(&what));
+    }
+
+    fn insert(&mut self, now: u64, request: &Told) {
+        let request = Request::from(request);
+        self.call(Method::Insert, |py| (now, request).into_pyobject(py), |_| Ok(()));
+    }
+
+    fn dispatch(&mut self, now: u64) -> u64 {
         let read = |answer: &Bound<'_, PyAny>| {
             let what =
                 || format!("answered {answer}, which is neither the id of a request nor None");
             answer.extract::<Option<u64>>().map_err(|_| PyTypeError::new_err(what()))
         };
-        let answer = self.call(Method::Dispatch, |py| (now.as_nanos(),).into_pyobject(py), read);
-        let Some(number) = answer else { return Dispatch::Idle };
-        match self.waiting.remove(&number) {
-            Some(id) => Dispatch::Issue(id),
-            None => self.fail(&format!("dispatch: answered {number}, and no such request waits")),
+        match self.call(Method::Dispatch, |py| (now,).into_pyobject(py), read) {
+            // To a guest it would mean none.
+            Some(0) => self.fail("dispatch: answered 0, and no such request waits"),
+            answer => answer.unwrap_or(0),
         }
     }
 
-    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
-        if let Dispatch::Issue(id) = self.dispatch(now, QueueId(0), cx) {
-            return Some(id);
-        }
-        // What it holds back goes, the oldest first.
-        let (&number, &id) = self.waiting.first_key_value()?;
-        self.waiting.remove(&number);
+    fn gone(&mut self, now: u64, number: u64) {
         self.tell(Method::Gone, now, number);
-        Some(id)
     }
 
-    fn complete(&mut self, now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
-        let Some(number) = self.number(id) else { return };
-        self.slots[id.index()] = None;
+    fn done(&mut self, now: u64, number: u64) {
         if self.object.as_ref().is_some_and(|o| o.done) {
             self.tell(Method::Done, now, number);
         }
     }
 
-    fn merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
-        let r = &cx.requests[kept];
-        let mut span = (r.start, r.sectors);
-        if let Merged::Request(gone) = what {
-            let other = &cx.requests[gone];
-            span = (span.0.min(other.start), span.1 + other.sectors);
-            if let Some(number) = self.take(gone) {
-                self.slots[gone.index()] = None;
-                self.tell(Method::Gone, now, number);
-            }
+    fn grown(&mut self, now: u64, request: &Told) {
+        if self.object.as_ref().is_some_and(|o| o.grown) {
+            let request = Request::from(request);
+            self.call(Method::Grown, |py| (now, request).into_pyobject(py), |_| Ok(()));
         }
-        let number = self.number(kept).filter(|number| self.waiting.contains_key(number));
-        if let Some(number) = number
-            && self.object.as_ref().is_some_and(|o| o.grown)
-        {
-            let told = request(number, kept, span, cx);
-            self.call(Method::Grown, |py| (now.as_nanos(), told).into_pyobject(py), |_| Ok(()));
-        }
-    }
-}
-
-impl Stage for PyScheduler {
-    fn info(&self) -> &'static StageInfo {
-        self.stage
-    }
-
-    fn set(
-        &mut self,
-        _now: Instant,
-        name: &str,
-        value: u64,
-        _cx: &mut Cx<'_>,
-    ) -> Result<(), TunableError> {
-        setting::check(self.stage.tunables, self.stage.name, name, value)?;
-        let row = self.stage.tunables.iter().position(|t| t.name == name);
-        self.values[row.expect("it was found")] = value;
-        let Some(object) = &self.object else { return Ok(()) };
-        let set = Python::attach(|py| {
-            let set = object.instance.bind(py).setattr(name, value);
-            set.map_err(|e| format!("setting {name}: {}", described(py, &e)))
-        });
-        set.or_else(|what| self.fail(&what))
-    }
-
-    fn value(&self, name: &str) -> Option<u64> {
-        let row = self.stage.tunables.iter().position(|t| t.name == name);
-        row.map(|row| self.values[row])
     }
 }
 

@@ -22,6 +22,7 @@ mod words;
 pub use experiment::{Experiment, experiment};
 pub use job::{Amount, Direction, Exits, Hint, Job, Service};
 pub use notes::{Note, Weight};
+pub use words::shell_words;
 
 use hoistway_files::input::{self, Limit};
 use std::fmt;

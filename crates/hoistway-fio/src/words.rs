@@ -63,7 +63,7 @@ pub fn read(text: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
         return Err(Error { place: None, what });
     }
     let words =
-        split(text).map_err(|what| Error { place: None, what: format!("--fio: {what}") })?;
+        shell_words(text).map_err(|what| Error { place: None, what: format!("--fio: {what}") })?;
     let origin = Arc::new(Origin::Words);
     reader.origins.push(Arc::clone(&origin));
     let place = |i: usize| Place { origin: Arc::clone(&origin), number: i as u32 + 1 };
@@ -160,7 +160,11 @@ fn is_program(word: &str) -> bool {
 }
 
 /// The words of a line, as a shell splits them: quotes, backslashes, and a backslash before the end of a line.
-fn split(text: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+///
+/// A quote or a backslash that nothing ends.
+pub fn shell_words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = text.chars();
@@ -212,7 +216,7 @@ mod tests {
 
     #[test]
     fn words_are_split_as_a_shell_does() {
-        let of = |text: &str| split(text).unwrap();
+        let of = |text: &str| shell_words(text).unwrap();
         assert_eq!(of("fio --name=a  --rw=read\n"), ["fio", "--name=a", "--rw=read"]);
         assert_eq!(
             of("--name='two words' --x=\"a \\\"b\\\" \\n\""),
@@ -222,7 +226,7 @@ mod tests {
         assert_eq!(of("--f='a'\"b\"c"), ["--f=abc"]);
         assert_eq!(of(" "), [""; 0]);
         for bad in ["'a", "\"a", "a\\", "\"a\\"] {
-            assert!(split(bad).is_err(), "{bad}");
+            assert!(shell_words(bad).is_err(), "{bad}");
         }
     }
 }

@@ -97,18 +97,19 @@ impl About {
     }
 
     /// The default of each setting.
+    #[cfg(feature = "wasm")]
     pub fn defaults(&self) -> Vec<u64> {
         self.text.tunable.iter().map(|row| row.default).collect()
     }
 
-    /// For a registry entry, which lives as long as the process.
-    pub fn leaked(self) -> (&'static str, &'static [Tunable]) {
+    /// The summary, and the rows of a registry entry, which lives as long as the process.
+    pub fn rows(self) -> (String, Vec<Tunable>) {
         let row = |(row, unit): (Row, Unit)| {
             let range = (row.min, row.max);
             Tunable::new(row.name.leak(), unit, row.default, range, row.text.leak())
         };
         let rows = self.text.tunable.into_iter().zip(self.units).map(row);
-        (self.text.summary.leak(), rows.collect::<Vec<Tunable>>().leak())
+        (self.text.summary, rows.collect())
     }
 }
 
@@ -156,8 +157,8 @@ mod tests {
     #[test]
     fn rows_become_settings() {
         let about = About::parse(GOOD).unwrap();
-        let (summary, rows) = about.leaked();
-        assert_eq!((summary, rows.len()), ("s", 1));
+        let (summary, rows) = about.rows();
+        assert_eq!((summary.as_str(), rows.len()), ("s", 1));
         let row = &rows[0];
         assert_eq!((row.name, row.default, row.min, row.max), ("quantum", 4, 1, 9));
         assert_eq!(row.unit, Unit::Requests);

@@ -1,35 +1,45 @@
 //! A guest behind the trait of schedulers: numbers in place of requests, and every answer checked.
 
-use crate::about::About;
 use crate::guest::{Guest, Request};
 use hoistway::sched::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
-use hoistway::setting::{self, TunableError};
+use hoistway::setting::{self, Tunable, TunableError};
 use hoistway::stage::{Stage, StageInfo};
 use hoistway::{Cx, Instant, Profile, QueueId, ReqId, Sectors};
 use hoistway_run::end_run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An entry whose instances are guests. `who`: for messages.
+/// What a registry entry says of a guest.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Its name in configurations.
+    pub name: String,
+    /// One line.
+    pub summary: String,
+    /// Where it is from; for what may change under its name, with a digest.
+    pub source: String,
+    /// What messages call it.
+    pub who: String,
+    /// Its settings; their places are the rows of [`Guest::set`].
+    pub tunables: Vec<Tunable>,
+}
+
+/// An entry whose instances are guests. It lives as long as the process: jobs refer to it.
 pub fn entry<G: Guest + 'static>(
-    name: &str,
-    source: String,
-    who: String,
-    about: About,
+    of: Description,
     make: impl Fn() -> G + Send + Sync + 'static,
 ) -> &'static Entry {
-    let (summary, tunables) = about.leaked();
     let stage: &'static StageInfo = Box::leak(Box::new(StageInfo {
-        name: name.to_string().leak(),
-        summary,
-        source: source.leak(),
-        tunables,
+        name: of.name.leak(),
+        summary: of.summary.leak(),
+        source: of.source.leak(),
+        tunables: of.tunables.leak(),
         group_tunables: &[],
         knobs: &[],
         figures: &[],
         decisions: &[],
     }));
-    let who: Arc<str> = who.into();
+    let who: Arc<str> = of.who.into();
     let build = move |setup: &Setup<'_>| -> Box<dyn Scheduler> {
         Box::new(Adapter::new(stage, who.clone(), make(), setup.requests))
     };
@@ -83,8 +93,18 @@ impl<G: Guest> Adapter<G> {
     }
 }
 
-fn length(sectors: Sectors) -> u32 {
-    u32::try_from(sectors.0).unwrap_or(u32::MAX)
+/// A request with that first sector and length, as a guest is told of it.
+fn told(number: u64, id: ReqId, (from, length): (Sectors, Sectors), cx: &Cx<'_>) -> Request {
+    let r = &cx.requests[id];
+    Request {
+        number,
+        process: r.proc.0,
+        op: r.op as u32,
+        flags: if r.sync { Request::SYNC } else { 0 },
+        prio: r.prio.word().into(),
+        sector: from.0,
+        sectors: u32::try_from(length.0).unwrap_or(u32::MAX),
+    }
 }
 
 impl<G: Guest> Scheduler for Adapter<G> {
@@ -95,17 +115,10 @@ impl<G: Guest> Scheduler for Adapter<G> {
         self.slots[id.index()] = Some((id, number));
         self.waiting.insert(number, id);
         let r = &cx.requests[id];
-        let sync = if r.sync { Request::SYNC } else { 0 };
-        let returned = if at == At::Head { Request::RETURNED } else { 0 };
-        let request = Request {
-            number,
-            process: r.proc.0,
-            op: r.op as u32,
-            flags: sync | returned,
-            prio: r.prio.word().into(),
-            sector: r.start.0,
-            sectors: length(r.sectors),
-        };
+        let mut request = told(number, id, (r.start, r.sectors), cx);
+        if at == At::Head {
+            request.flags |= Request::RETURNED;
+        }
         self.guest.insert(now.as_nanos(), &request);
         Run::Usual
     }
@@ -121,7 +134,7 @@ impl<G: Guest> Scheduler for Adapter<G> {
         match self.waiting.remove(&answer) {
             Some(id) => Dispatch::Issue(id),
             None => end_run(format!(
-                "{}: dispatch answered {}, and no such request waits",
+                "{}: dispatch: answered {}, and no such request waits",
                 self.who, answer as i64
             )),
         }
@@ -157,7 +170,7 @@ impl<G: Guest> Scheduler for Adapter<G> {
             }
         }
         if let Some(number) = self.number(kept).filter(|number| self.waiting.contains_key(number)) {
-            self.guest.grown(now, number, span.0.0, length(span.1));
+            self.guest.grown(now, &told(number, kept, span, cx));
         }
     }
 }

@@ -28,7 +28,8 @@ impl Request {
     pub const RETURNED: u32 = 2;
 }
 
-/// A scheduler of the interface of docs/reference/plugin.md: a module, or the same algorithm compiled into the program. Times
+/// A scheduler of the interface of docs/reference/plugin.md: a module, a class of Python, or the same algorithm compiled into
+/// the program. Times
 /// are ns from the start of the run, and never go back.
 pub trait Guest: Debug + Send {
     /// Sets row `row` of the settings, counted from 0. Called for each row before anything else.
@@ -47,6 +48,6 @@ pub trait Guest: Debug + Send {
     /// The device has served a request.
     fn done(&mut self, _now: u64, _number: u64) {}
 
-    /// A request that waits has a new beginning or length, in sectors: something was merged into it.
-    fn grown(&mut self, _now: u64, _number: u64, _sector: u64, _sectors: u32) {}
+    /// A request that waits is now this one: something was merged into it, which gave it another beginning or length.
+    fn grown(&mut self, _now: u64, _request: &Request) {}
 }

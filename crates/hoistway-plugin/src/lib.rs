@@ -1,4 +1,5 @@
-//! A scheduler as one file: [`load`] makes a registry entry of a WebAssembly module.
+//! Schedulers that people bring at run time. `load` (feature `wasm`) makes a registry entry of a WebAssembly module; [`entry`]
+//! makes one of any other [`Guest`], such as a class of Python.
 //!
 //! The interface is docs/reference/plugin.md. A module has no way out: it imports nothing, its memory and the steps of each
 //! call are bounded ([`limits`]), and its answers are checked. It has no floating-point numbers, no threads, no clock and no
@@ -8,8 +9,11 @@
 //! The same algorithm runs natively as a [`Guest`], behind the same adapter: [`native`] makes the entry.
 //!
 //! ```no_run
+//! # #[cfg(feature = "wasm")]
+//! # {
 //! let entry = hoistway_plugin::load("mine.wasm".as_ref())?;
 //! println!("{}: {}", entry.name, entry.summary);
+//! # }
 //! # Ok::<(), hoistway_plugin::PluginError>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -20,18 +24,24 @@ mod adapter;
 mod error;
 mod guest;
 pub mod limits;
+#[cfg(feature = "wasm")]
 mod module;
 
+pub use adapter::{Description, entry};
 pub use error::PluginError;
 pub use guest::{Guest, Request};
 
 use about::About;
 use hoistway::sched::Entry;
+#[cfg(feature = "wasm")]
 use hoistway_files::{Limit, input};
+#[cfg(feature = "wasm")]
 use module::Compiled;
+#[cfg(feature = "wasm")]
 use std::path::Path;
 
 /// A module.
+#[cfg(feature = "wasm")]
 const MODULE: Limit = Limit { what: "a module", bytes: limits::FILE_BYTES };
 
 /// The registry entry of a module, under the name of its file without the ending. It lives as long as the process: jobs
@@ -40,6 +50,7 @@ const MODULE: Limit = Limit { what: "a module", bytes: limits::FILE_BYTES };
 /// # Errors
 ///
 /// A file that cannot be read or is too long, a name that is none, and whatever of the module the interface does not allow.
+#[cfg(feature = "wasm")]
 pub fn load(path: &Path) -> Result<&'static Entry, PluginError> {
     let bytes = input::bytes(path, MODULE).map_err(PluginError::Read)?;
     let wrong = |what: String| PluginError::Wrong { path: path.into(), what };
@@ -51,7 +62,9 @@ pub fn load(path: &Path) -> Result<&'static Entry, PluginError> {
     compiled.check_settings(&about.defaults()).map_err(wrong)?;
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let source = format!("{file}, {} bytes, digest {:016x}", bytes.len(), digest(&bytes));
-    Ok(adapter::entry(name, source, who, about, move || compiled.instance()))
+    let ((summary, tunables), name) = (about.rows(), name.to_string());
+    let description = Description { name, summary, source, who, tunables };
+    Ok(entry(description, move || compiled.instance()))
 }
 
 /// The registry entry of a scheduler of this interface that is compiled into the program. `about`: as the module's.
@@ -67,8 +80,9 @@ pub fn native<G: Guest + 'static>(
     let wrong = |what: String| PluginError::Wrong { path: name.into(), what };
     let about = About::parse(about).map_err(wrong)?;
     let name = checked_name(name).map_err(wrong)?;
-    let who = format!("scheduler '{name}'");
-    Ok(adapter::entry(name, "compiled into the program".into(), who, about, make))
+    let (summary, tunables) = about.rows();
+    let (source, who) = ("compiled into the program".into(), format!("scheduler '{name}'"));
+    Ok(entry(Description { name: name.into(), summary, source, who, tunables }, make))
 }
 
 /// Names stand in configurations, in file names and in tables.
@@ -83,6 +97,7 @@ fn checked_name(name: &str) -> Result<&str, String> {
 }
 
 /// FNV-1a, 64 bits.
+#[cfg(feature = "wasm")]
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

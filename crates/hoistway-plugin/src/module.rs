@@ -282,9 +282,9 @@ impl Guest for Instance {
         }
     }
 
-    fn grown(&mut self, now: u64, number: u64, sector: u64, sectors: u32) {
+    fn grown(&mut self, now: u64, r: &Request) {
         if let Some(grown) = self.grown {
-            self.call("grown", grown, (now, number, sector, sectors));
+            self.call("grown", grown, (now, r.number, r.sector, r.sectors));
         }
     }
 }

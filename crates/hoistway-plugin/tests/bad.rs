@@ -132,12 +132,12 @@ fn what_a_module_does_wrong_in_a_run_ends_its_cell_alone() {
         (
             "invents",
             module(FIFO).replace(dispatch, "(i64.const 77777)"),
-            "dispatch answered 77777, and no such request waits",
+            "dispatch: answered 77777, and no such request waits",
         ),
         (
             "minus",
             module(FIFO).replace(dispatch, "(i64.const -1)"),
-            "dispatch answered -1, and no such request waits",
+            "dispatch: answered -1, and no such request waits",
         ),
         (
             "traps",
@@ -160,7 +160,7 @@ fn what_a_module_does_wrong_in_a_run_ends_its_cell_alone() {
         (
             "again",
             module(FIFO).replace(dispatch, "(i64.const 1)"),
-            "dispatch answered 1, and no such request waits",
+            "dispatch: answered 1, and no such request waits",
         ),
     ];
     for (name, wat, told) in cases {

@@ -1,6 +1,8 @@
 //! The command in a run directory, or beside finished runs, where it asks for nothing but a simulation. Both may come from a
 //! stranger.
 
+use hoistway_fio::shell_words;
+
 /// Options that it may have: none of these writes anything, and none leaves the simulator.
 const ASKED: &str = "backlog closed config depth drive duration faults fio format from groups job limit open quick reps \
      scale scheduler seed speed split-by strict sync-writes target to workload";
@@ -11,7 +13,8 @@ const ASKED: &str = "backlog closed config depth drive duration faults fio forma
 ///
 /// What of it is no part of a simulation.
 pub fn simulation(command: &str, verbs: &[&str]) -> Result<Vec<String>, String> {
-    let words = words(command).ok_or("a quotation mark in its command does not end")?;
+    let words = shell_words(command)
+        .map_err(|e| format!("its command is cut off, as in a quotation mark: {e}"))?;
     let (program, verb) = (words.first(), words.get(1));
     let (program, verb) = (program.map(String::as_str), verb.map(String::as_str));
     if program != Some("hoistway") || !verb.is_some_and(|verb| verbs.contains(&verb)) {
@@ -31,32 +34,13 @@ pub fn simulation(command: &str, verbs: &[&str]) -> Result<Vec<String>, String> 
     Ok(words[1..].to_vec())
 }
 
-/// A command as the shell reads it, as far as ours are written: blanks part words, `'` keeps them together, and `\`
-/// stands before a `'` outside. `None` if a quotation does not end.
-fn words(command: &str) -> Option<Vec<String>> {
-    let (mut all, mut word, mut quoted) = (Vec::new(), None::<String>, false);
-    let mut letters = command.chars();
-    while let Some(c) = letters.next() {
-        match c {
-            '\'' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            '\\' if !quoted => word.get_or_insert_default().extend(letters.next()),
-            ' ' if !quoted => all.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    all.extend(word);
-    (!quoted).then_some(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_command_is_split_as_the_shell_does() {
+        let words = |text: &str| shell_words(text).ok();
         let all = words("hoistway compare --job 'my job.fio' --config 'bfq{a=1,b=2}'").unwrap();
         assert_eq!(all, ["hoistway", "compare", "--job", "my job.fio", "--config", "bfq{a=1,b=2}"]);
         assert_eq!(words("a 'it'\\''s'  ''").unwrap(), ["a", "it's", ""]);

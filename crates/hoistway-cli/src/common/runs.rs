@@ -234,7 +234,7 @@ fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Res
     match found {
         Found::Nothing => {}
         Found::Ours => eprintln!(
-            "{}: reusing {} of {} runs, which are finished; --fresh runs them again",
+            "{}: reusing {} of {} runs, which are finished",
             grid.experiment.id,
             kept.count(),
             grid.len()

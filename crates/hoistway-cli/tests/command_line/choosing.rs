@@ -191,6 +191,9 @@ fn a_run_directory_says_what_its_processes_did() {
         let done = folder.run(&[&args[..], &["--quiet", "-o", out]].concat());
         assert!(done.status.success(), "{}", stderr(&done));
         assert!(stdout(&done).contains("bfq raises what has just started"), "{}", stdout(&done));
+        // Whoever reads the report alone decides by it, too.
+        let report = String::from_utf8(folder.file(&format!("{out}/report.html"))).unwrap();
+        assert!(report.contains("bfq raises what has just started"));
     }
     let differs = stdout(&folder.run(&["diff", "many", "few"]));
     assert!(differs.contains("workload readers: load") && differs.contains("3 x "), "{differs}");

@@ -111,6 +111,9 @@ fn opening(run: &Run) -> String {
              figures to quote.</p>\n",
         );
     }
+    if let Some(text) = verdict::raising(run) {
+        let _ = writeln!(out, "<p class=\"warn\">{}.</p>", esc(&text));
+    }
     let known = |name: &str| {
         run.cells.iter().any(|c| name == format!("{}/{}/{}", c.drive, c.config, c.workload))
     };

@@ -11,6 +11,9 @@ use std::fmt::Write;
 pub fn render(run: &Run) -> String {
     let m = &run.manifest;
     let mut out = format!("# {}\n\n{}\n", plain(&m.title), plain(&m.about));
+    if let Some(text) = verdict::raising(run) {
+        let _ = write!(out, "\n{}.\n", plain(&text));
+    }
     for drive in &m.drives {
         let _ = write!(out, "\n## {} (`{}`)\n", plain(&drive.name), code(&drive.id));
         for workload in &m.workloads {

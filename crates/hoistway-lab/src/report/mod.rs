@@ -26,6 +26,7 @@ mod throughput;
 mod verdict;
 
 pub use svg::FINEST;
+pub use verdict::raising;
 
 use crate::result::Run;
 

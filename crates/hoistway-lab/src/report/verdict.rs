@@ -6,7 +6,11 @@ use super::figures::{CellFigures, bounded};
 use super::section::{self, Chart};
 use super::svg::{AxisUnit, duration, esc, letter, number};
 use super::{startup, throughput};
-use crate::result::{DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo, counts};
+use crate::recommend::doubt::RAISING;
+use crate::recommend::install::Install;
+use crate::result::{
+    Cell, DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo, counts, number_text,
+};
 use crate::stats::{Bound, Finding, Ratio, SAME_WITHIN};
 use hoistway_sim::load::Better;
 
@@ -193,6 +197,24 @@ fn place(judge: Judge, drive: &DriveInfo, workload: &WorkloadInfo) -> String {
     let drive = drive.name.split(" (").next().unwrap_or(&drive.name);
     let preposition = if judge == Judge::Latency { "beside" } else { "with" };
     format!("On {drive} {preposition} {}", workload.id)
+}
+
+/// BFQ raises the weight of what has just started, and a target has just started: windows that end before that does show
+/// nothing else, and a verdict that names it is about those first seconds.
+pub fn raising(run: &Run) -> Option<String> {
+    let same = |a: &Cell, b: &Cell| (&a.drive, &a.workload) == (&b.drive, &b.workload);
+    let judge =
+        |cell: &Cell| Judge::of(&run.manifest, run.cells.iter().filter(|other| same(other, cell)));
+    let raises = |cell: &&Cell| Install::of(&cell.config).raises_anybody();
+    let judged = run.cells.iter().filter(|cell| judge(cell) == Judge::Latency);
+    let windows = judged.filter(raises).flat_map(|cell| cell.reps.iter().map(|rep| rep.measured));
+    let window = windows.min().filter(|&window| window < RAISING)?;
+    Some(format!(
+        "bfq raises what has just started, for up to {} s: the measured {} s show little else; --duration 60s has what \
+         follows",
+        RAISING.0 / 1_000_000_000,
+        number_text(window.0 as f64 / 1e9),
+    ))
 }
 
 /// The verdict in words. Marked up for the page (`html`) or as Markdown.

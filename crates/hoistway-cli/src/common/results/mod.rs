@@ -7,8 +7,7 @@ mod work;
 pub use files::{all_csv, all_json, comparison_json};
 
 use crate::common::table::{Table, bounded, three, told_apart};
-use hoistway_lab::recommend::doubt::RAISING;
-use hoistway_lab::recommend::install::Install;
+use hoistway_lab::report::raising;
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
     Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, reference,
@@ -84,25 +83,10 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
         let _ = writeln!(out, "! {cell}: {text}");
     }
     out.push_str(&lost(run));
-    out.push_str(&raising(run));
-    out
-}
-
-/// BFQ raises the weight of what has just started, and a target has just started: windows that end before that does show
-/// nothing else.
-fn raising(run: &Run) -> String {
-    let raises = |cell: &&Cell| Install::of(&cell.config).raises_anybody();
-    let judged = run.cells.iter().filter(|cell| judge_of(run, cell) == Judge::Latency);
-    let windows = judged.filter(raises).flat_map(|cell| cell.reps.iter().map(|rep| rep.measured));
-    match windows.min().filter(|&window| window < RAISING) {
-        None => String::new(),
-        Some(window) => format!(
-            "  (bfq raises what has just started, for up to {} s: the measured {} s show little else; --duration 60s has \
-             what follows)\n",
-            RAISING.0 / 1_000_000_000,
-            three(window.0 as f64 / 1e9),
-        ),
+    if let Some(text) = raising(run) {
+        let _ = writeln!(out, "  ({text})");
     }
+    out
 }
 
 /// `1 repetition`, `3 repetitions`.

@@ -57,7 +57,7 @@ pub const FAULT_KEYS: &[Key] = &[
         "noise_sigma",
         0.0,
         10.0,
-        "A service takes exp(sigma |n|) times as long, n standard normal; 0: none.",
+        "A service takes exp(sigma abs(n)) times as long, n standard normal; 0: none.",
     )
     .or("0"),
 ];

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what hoistway's commands need on Debian/Ubuntu: a C linker for Rust, and (with "test") the real
-# programs that tests look for, or (with "linux") what `hoistway linux build` needs. Does nothing when everything is there.
+# programs that tests look for, (with "python") the packages of Python that they use, or (with "linux") what
+# `hoistway linux build` needs. Does nothing when everything is there.
 set -euo pipefail
 
 say() { printf '%s\n' "$*" >&2; }
@@ -75,14 +76,14 @@ wasm=wasm32-unknown-unknown
 if [ "${1:-}" = test ] && command -v rustup >/dev/null && [ ! -d "$(rustc --print target-libdir --target "$wasm")" ]; then
   rustup target add "$wasm" >/dev/null 2>&1 || say "rustup could not add $wasm"
 fi
-if [ "${1:-}" = test ]; then
+if [ "${1:-}" = python ]; then
   # What the tests of the module of Python read tables, tune, and run notebooks with, in an environment of its own. Tests
   # of what is missing are skipped.
   venv=$(dirname "$0")/target/venv
   if [ ! -e "$venv/installed" ]; then
     say "installing packages of Python into $venv"
     if python3 -m venv "$venv" 2>/dev/null &&
-       timeout 600 "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 \
+       timeout 600 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --retries 1 --timeout 15 \
          polars pandas pyarrow duckdb "dask[distributed]" "optuna>=5" altair matplotlib nbclient nbformat ipykernel \
          >/dev/null 2>&1; then
       touch "$venv/installed"

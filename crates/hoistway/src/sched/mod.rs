@@ -195,6 +195,10 @@ pub trait Scheduler: Stage {
     /// (multi-queue profile).
     fn flush(&mut self, _now: Instant, _what: FlushCommand, _cx: &mut Cx<'_>) {}
 
+    /// One of the `askers` that shared the flush command which is over now; after `FlushCommand::Ended`, unless the command
+    /// failed (multi-queue profile).
+    fn flushed(&mut self, _now: Instant, _id: ReqId, _askers: u32, _cx: &mut Cx<'_>) {}
+
     /// May this bio join that request, which passes the generic tests? Asked before the position is
     /// compared.
     fn may_merge(&mut self, _now: Instant, _io: &Io, _into: ReqId, _cx: &mut Cx<'_>) -> bool {

@@ -164,12 +164,16 @@ impl Stack {
         self.flush.command = None;
         let mut done = core::mem::take(&mut self.flush.running);
         let mut data = List::new();
+        let (askers, told) = (done.len(), self.is_mq() && !self.entry.direct);
         while let Some(slot) = done.pop_front(&mut self.links) {
             let id = self.env.requests.at(slot).id;
             if error.is_some() {
                 self.state[id.index()].steps = 0;
                 self.finish(id, error);
                 continue;
+            }
+            if told {
+                self.scheduler.flushed(self.now, id, askers, &mut self.env.cx());
             }
             let steps = &mut self.state[id.index()].steps;
             *steps &= if *steps & PRE != 0 { !PRE } else { !POST };

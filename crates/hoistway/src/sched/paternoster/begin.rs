@@ -5,35 +5,48 @@
 //! greedy streams a fair share takes a minute over what the drive does in two seconds.
 //!
 //! *Idea.* Least attained service first (Kleinrock), cut down to two levels: whoever has had little of the drive
-//! since it began *leads*. What it asks for goes past the valve, and while it thinks the others are held for a moment,
-//! because its next request is near. An account bounds what all leaders together may take.
+//! since it began *leads*: what it asks for goes past the valve. On a disk others are held while it is served and for
+//! a moment behind each of its requests, because its next one is near and the head would have moved. Flash serves what
+//! goes past the valve in little more than the lone time, so that holding others would only leave the drive idle.
 //!
-//! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, nobody else
-//! is leading, it has had less than `begin` of the drive (an eighth of that on flash; the moments for which others were
-//! held while it thought count), and the account is open. Nine that begin within
+//! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
+//! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
+//! thought count), and the account is open. Who computes less than 1/64 of its time in the drive reads and does not
+//! start: on a disk it leads for 1/16 of `begin`. On flash it leads for 1/64 of `begin`, and others are held for it only while
+//! it has had less than 5 ms, or computes at least half as long as it reads: then for 1/8. Nine that begin within
 //! 200 ms of each other are a batch of jobs, not a start-up: none of them leads. Nor does anybody while another
 //! group with a target is being served: targets were asked for.
 //!
 //! *Guarantee.* In any time T leaders hold the others for at most the account (15 s) plus T/2; nobody leads with more
-//! than `begin` of the drive behind it.
+//! than `begin` of the drive behind it. What a leader is served is charged to its tags.
 //!
 //! *Weaknesses.* A greedy process that has just begun leads too, for that long. Of a batch only those are marked whose
-//! next request comes before the next beginning. A read that is asked for while another process of the same start-up
-//! is being served does not lead: without a target it waits as everybody does.
+//! next request comes before the next beginning.
 
 use super::Paternoster;
-use super::fair::LeafId;
+use super::fair::{Leaf, LeafId};
 use crate::group::GroupId;
+use crate::request::{Io, Op};
 use crate::rows::Id;
 use crate::unit::{Instant, Nanos};
 
 /// Idle for so long, a leaf begins anew.
 const ANEW: Nanos = Nanos::secs(2);
-/// Flash takes so much less time than a disk.
+/// Flash takes so much less time than a disk; who leads there without others being held does so for a shorter time.
 const FLASH_FASTER: u64 = 8;
-/// Who has so many under way at once does not wait for one read after another: two windows of read-ahead in pieces
-/// of 32 KiB are 16.
-const DEEP: u32 = 24;
+const FLASH_PASSING: u64 = 64;
+/// Who has so many under way at once does not wait for one read after another, and does not lead while it has. A
+/// window of read-ahead by pages is 32; the last page of one, left to the streams, cost a start-up 22 s.
+const DEEP: u32 = 48;
+/// Who has read on a disk for so many times as long as it computed is no start-up but a reader, and leads for a part only.
+const DISK_READS: u64 = 64;
+const DISK_READER: u64 = 16;
+/// The same as `DEEP` on flash, where who leads does not stop the others.
+const DEEP_FLASH: u32 = 9;
+/// Of flash, what everybody that begins may have while others are held.
+const AT_FIRST: Nanos = Nanos::ms(5);
+/// A drive with fewer tags serves one request after another, so that only holding others helps.
+const TAGS_OF_FLASH: u32 = 3;
 /// How long the others are held while a leader thinks.
 const THINKS: Nanos = Nanos::ms(8);
 /// The account: what leaders may hold others for at once; it fills by half of the time.
@@ -53,14 +66,24 @@ struct Together {
     last: Option<Instant>,
 }
 
+/// How a request of a process that has just begun goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// Past the valve.
+    Passing,
+    /// And others are held meanwhile.
+    Holding,
+}
+
 #[derive(Debug)]
 pub(super) struct Begin {
     /// Of the drive, for each that begins; zero: nobody leads.
     pub most: Nanos,
     together: Together,
-    /// Requests of leaders, waiting and inside.
+    /// Requests of leaders, waiting and inside, and of those for whom others are held.
     requests: u32,
-    /// Whose.
+    holding: u32,
+    /// Who led last of those.
     leader: LeafId,
     /// While a leader thinks.
     until: Option<Instant>,
@@ -77,6 +100,7 @@ impl Begin {
             most: Nanos::ZERO,
             together: Together::default(),
             requests: 0,
+            holding: 0,
             leader: LeafId::NONE,
             until: None,
             account: ACCOUNT,
@@ -103,17 +127,8 @@ impl Begin {
     }
 
     /// May one lead that has had so much? `other_target`: when another group's target was last served.
-    pub fn allows(
-        &mut self,
-        now: Instant,
-        (leaf, drive_time): (LeafId, Nanos),
-        other_target: Option<Instant>,
-    ) -> bool {
-        if drive_time >= self.most {
-            return false;
-        }
-        self.settle(now);
-        (self.requests == 0 || self.leader == leaf)
+    fn allows(&self, now: Instant, drive_time: Nanos, other_target: Option<Instant>) -> bool {
+        drive_time < self.most
             && self.account > Nanos::ZERO
             && other_target.is_none_or(|at| at + TARGET_LATELY <= now)
     }
@@ -143,32 +158,35 @@ impl Begin {
         (thought > Nanos::ZERO).then_some((self.leader, thought))
     }
 
-    pub fn arrived(&mut self, now: Instant, leaf: LeafId) {
+    pub fn arrived(&mut self, now: Instant, leaf: LeafId, lead: Lead) {
         self.settle(now);
-        self.leader = leaf;
         self.requests += 1;
-        self.until = None;
         self.count += 1;
+        if lead == Lead::Holding {
+            self.holding += 1;
+            self.leader = leaf;
+            self.until = None;
+        }
     }
 
     /// A request of a leader is over; `idle`: it was the last of its leaf.
-    pub fn completed(&mut self, now: Instant, idle: bool) {
-        self.settle(now);
-        self.requests -= 1;
-        if idle && self.requests == 0 && self.account > Nanos::ZERO {
+    pub fn completed(&mut self, now: Instant, lead: Lead, idle: bool) {
+        self.withdrawn(now, lead);
+        if lead == Lead::Holding && idle && self.holding == 0 && self.account > Nanos::ZERO {
             self.until = Some(now + THINKS);
         }
     }
 
     /// A request of a leader is over or waits no longer in another way.
-    pub fn withdrawn(&mut self, now: Instant) {
+    pub fn withdrawn(&mut self, now: Instant, lead: Lead) {
         self.settle(now);
         self.requests -= 1;
+        self.holding -= u32::from(lead == Lead::Holding);
     }
 
     /// Others are held: until then, if it is for a time.
     fn holds(&self, now: Instant) -> Option<Hold> {
-        if self.requests > 0 {
+        if self.holding > 0 {
             return Some(Hold::Served);
         }
         self.until.filter(|&until| until > now).map(Hold::Until)
@@ -178,7 +196,7 @@ impl Begin {
 /// Why others are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
-    /// A leader's request waits or is inside.
+    /// A request of a leader waits or is inside.
     Served,
     /// A leader thinks.
     Until(Instant),
@@ -197,31 +215,77 @@ impl Paternoster {
         }
     }
 
-    /// Has the leaf just begun, so that its next request goes first?
-    pub(super) fn leads(&mut self, now: Instant, id: LeafId, group: GroupId) -> bool {
+    /// Has the leaf just begun, so that its next request, which it has not counted yet, goes first?
+    pub(super) fn leads(
+        &mut self,
+        now: Instant,
+        id: LeafId,
+        group: GroupId,
+        tags: u32,
+    ) -> Option<Lead> {
         if let Some((leader, thought)) = self.begin.take_thinking(now) {
             let leader = self.fair.leaf_mut(leader);
             leader.drive_time = Nanos(leader.drive_time.0.saturating_add(thought.0));
         }
         let leaf = self.fair.leaf_mut(id);
-        if leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now) {
-            leaf.drive_time = Nanos::ZERO;
+        if begins_anew(leaf, now) {
+            leaf.begins();
             leaf.together = self.begin.begins(now);
         }
-        if self.begin.is_batch(leaf.together) || leaf.waiting + leaf.inside >= DEEP {
+        if self.begin.is_batch(leaf.together) {
             leaf.drive_time = Nanos(u64::MAX);
         }
         if !leaf.sync || leaf.sync_write {
+            return None;
+        }
+        self.begin.settle(now);
+        self.may_lead(now, self.fair.leaf(id), group, tags)
+    }
+
+    /// Would the next request of that process, which asks for a tag, lead? It must not wait for one behind greedy work.
+    pub(super) fn would_lead(
+        &self,
+        now: Instant,
+        io: &Io,
+        leaf: Option<LeafId>,
+        tags: u32,
+    ) -> bool {
+        if io.op != Op::Read || self.begin.most == Nanos::ZERO {
             return false;
         }
-        let drive_time = if self.media.is_disk() {
-            leaf.drive_time
-        } else {
-            Nanos(leaf.drive_time.0.saturating_mul(FLASH_FASTER))
+        match leaf.map(|id| self.fair.leaf(id)) {
+            Some(leaf) if !begins_anew(leaf, now) => {
+                self.may_lead(now, leaf, io.group, tags).is_some()
+            }
+            _ => true,
+        }
+    }
+
+    fn may_lead(&self, now: Instant, leaf: &Leaf, group: GroupId, tags: u32) -> Option<Lead> {
+        let is_disk = self.media.is_disk();
+        let passing = !is_disk && tags >= TAGS_OF_FLASH;
+        let deep = if passing { DEEP_FLASH } else { DEEP };
+        if leaf.waiting + leaf.inside >= deep {
+            return None;
+        }
+        let (had, computed) = (leaf.drive_time.0, leaf.computed.0);
+        let (lead, faster) = match is_disk {
+            true if had >= DISK_READS * computed => (Lead::Holding, DISK_READER),
+            true => (Lead::Holding, 1),
+            false if !passing || leaf.drive_time < AT_FIRST || computed >= had / 2 => {
+                (Lead::Holding, FLASH_FASTER)
+            }
+            false => (Lead::Passing, FLASH_PASSING),
         };
         let own = self.lane.target(group).map(|t| t.owner);
-        self.begin.allows(now, (id, drive_time), self.lane.target_served(own))
+        let had = Nanos(had.saturating_mul(faster));
+        self.begin.allows(now, had, self.lane.target_served(own)).then_some(lead)
     }
+}
+
+/// Its next request is its first, or the first after a long time.
+fn begins_anew(leaf: &Leaf, now: Instant) -> bool {
+    leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now)
 }
 
 #[cfg(test)]
@@ -254,19 +318,26 @@ mod tests {
     fn others_are_held_while_a_leader_is_served_and_for_a_moment_behind_it() {
         let mut b = begin();
         assert_eq!(b.holds(at(0)), None);
-        b.arrived(at(0), LeafId(1));
+        b.arrived(at(0), LeafId(1), Lead::Holding);
         assert_eq!(b.holds(at(5)), Some(Hold::Served));
-        b.completed(at(10), true);
+        b.arrived(at(6), LeafId(2), Lead::Holding);
+        b.completed(at(8), Lead::Holding, true);
+        assert_eq!(b.holds(at(9)), Some(Hold::Served), "another leads too");
+        b.completed(at(10), Lead::Holding, true);
         assert_eq!(b.holds(at(17)), Some(Hold::Until(at(18))));
         assert_eq!(b.holds(at(18)), None);
+        b.arrived(at(20), LeafId(1), Lead::Passing);
+        assert_eq!(b.holds(at(21)), None, "it passes");
+        b.completed(at(22), Lead::Passing, true);
+        assert_eq!(b.holds(at(23)), None);
     }
 
     #[test]
     fn a_leader_pays_for_the_moments_in_which_it_thinks() {
         let mut b = begin();
         assert_eq!(b.take_thinking(at(0)), None);
-        b.arrived(at(0), LeafId(1));
-        b.completed(at(1), true);
+        b.arrived(at(0), LeafId(1), Lead::Holding);
+        b.completed(at(1), Lead::Holding, true);
         assert_eq!(b.take_thinking(at(5)), Some((LeafId(1), Nanos::ms(4))));
         assert_eq!(b.take_thinking(at(7)), Some((LeafId(1), Nanos::ms(2))), "each moment once");
         assert_eq!(
@@ -274,7 +345,7 @@ mod tests {
             Some((LeafId(1), Nanos::ms(2))),
             "up to the end of the hold"
         );
-        b.arrived(at(200), LeafId(2));
+        b.arrived(at(200), LeafId(2), Lead::Holding);
         assert_eq!(b.take_thinking(at(300)), None, "being served is not thinking");
     }
 
@@ -283,9 +354,10 @@ mod tests {
         let mut b = begin();
         let (mut now, mut held) = (0, 0);
         while now < 100_000 {
-            if b.allows(at(now), (LeafId(1), Nanos::ZERO), None) {
-                b.arrived(at(now), LeafId(1));
-                b.completed(at(now + 10), true);
+            b.settle(at(now));
+            if b.allows(at(now), Nanos::ZERO, None) {
+                b.arrived(at(now), LeafId(1), Lead::Holding);
+                b.completed(at(now + 10), Lead::Holding, true);
                 held += 10;
             }
             now += 10;
@@ -295,10 +367,10 @@ mod tests {
 
     #[test]
     fn who_has_had_enough_leads_no_more_nor_beside_the_target_of_another() {
-        let mut b = begin();
-        assert!(b.allows(at(0), (LeafId(1), Nanos::ZERO), None));
-        assert!(!b.allows(at(0), (LeafId(1), Nanos::secs(4)), None));
-        assert!(!b.allows(at(1500), (LeafId(1), Nanos::ZERO), Some(at(600))));
-        assert!(b.allows(at(1600), (LeafId(1), Nanos::ZERO), Some(at(600))));
+        let b = begin();
+        assert!(b.allows(at(0), Nanos::ZERO, None));
+        assert!(!b.allows(at(0), Nanos::secs(4), None));
+        assert!(!b.allows(at(1500), Nanos::ZERO, Some(at(600))));
+        assert!(b.allows(at(1600), Nanos::ZERO, Some(at(600))));
     }
 }

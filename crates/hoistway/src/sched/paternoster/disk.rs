@@ -18,7 +18,7 @@
 
 use super::fair::LeafId;
 use super::lane::Waiting;
-use super::measure::UNIT;
+use super::measure::{UNIT, Units};
 use super::{Paternoster, RequestSlot};
 use crate::env::Cx;
 use crate::sched::Dispatch;
@@ -29,6 +29,8 @@ const UNIT_TIME: Nanos = Nanos::us(64);
 const SLICE_LEAST: Nanos = Nanos::ms(400);
 const SLICE_MOST: Nanos = Nanos::ms(800);
 const SLICE_SERVICES: u64 = 20;
+/// Sixteen random reads: work that a group with a weight of its own keeps a claim to.
+pub(super) const CLAIM: Units = Units::whole(16 * 128);
 /// Requests of a stream inside.
 const STREAM_DEPTH: u32 = 4;
 /// Random requests inside while no stream waits: one less than a disk's queue.
@@ -95,7 +97,7 @@ impl Paternoster {
 
     /// May the first request of the lane go now? If not, a time is named at which it may.
     fn lane_goes(&mut self, now: Instant, slot: u32) -> bool {
-        if self.slots[slot as usize].leads {
+        if self.slots[slot as usize].lead.is_some() {
             return true;
         }
         let streams = self.disk.is_slicing() || self.fair.streams() > 0;
@@ -191,12 +193,17 @@ impl Paternoster {
         }
     }
 
+    /// Service in a time of the disk, in sixteenths of units.
+    pub(super) fn disk_service(time: Nanos) -> u64 {
+        time.0 * UNIT / UNIT_TIME.0
+    }
+
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
     pub(super) fn completed_disk(&mut self, took: Nanos, s: &RequestSlot) {
-        let time_units = took.0 * UNIT / UNIT_TIME.0;
+        let time_units = Paternoster::disk_service(took);
         self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
         if s.lane {
-            if self.disk.is_slicing() && !s.leads {
+            if self.disk.is_slicing() && s.lead.is_none() {
                 self.lane.owes(time_units * VISIT_COST);
             }
             return;

@@ -11,15 +11,18 @@
 //! *State.* A tag per leaf and group; the virtual time of each group, which is the largest tag that was *chosen* in
 //! it; the children with greedy requests in a tree ordered by tag.
 //!
-//! *Rule.* Who becomes backlogged takes max(own tag, virtual time): idle time earns nothing. Virtual time follows
+//! *Rule.* Who becomes backlogged takes max(own tag, virtual time): idle time earns nothing. A group that was given a
+//! weight takes max(own tag, virtual time - C/weight) instead. Without that claim a process whose only request is in
+//! the drive would give its turn away with each request, and its weight would be worth nothing. Virtual time follows
 //! only choices by tag, not services that merely go on (a row, a slice): if it followed those, the claims of all
 //! others would be cancelled at the end of each, and every share come out equal.
 //!
 //! *Guarantee.* Two leaves that stay backlogged differ in `service / weight` by at most
-//! `(u_max + row) (1/w_i + 1/w_j)`; likewise siblings at each level.
+//! `(u_max + row) (1/w_i + 1/w_j)`; likewise siblings at each level, by C (1/w_i + 1/w_j) more where claims are kept.
 //!
 //! *Cost.* O(depth x log children) a request; no allocation but for a new leaf or group.
 
+use super::measure::Units;
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::rows::{Id, Rows, ids};
@@ -46,16 +49,24 @@ struct StartTag {
     weight: u32,
     /// Rest of the last division.
     rest: u32,
+    /// Somebody gave it this weight: it keeps its claim while it is empty for a moment.
+    claims: bool,
 }
 
 impl StartTag {
-    const NEW: StartTag = StartTag { start: 0, weight: WEIGHT, rest: 0 };
+    const NEW: StartTag = StartTag { start: 0, weight: WEIGHT, rest: 0, claims: false };
 
-    /// Pays for `units` from the later of its own tag and the parent's virtual time.
-    fn pay(&mut self, vtime: u64, units: u64) {
+    /// Where it stands in a queue at `vtime`: its own tag, or the virtual time, less `claim` if it keeps one.
+    fn at(&self, vtime: u64, claim: Units) -> u64 {
+        let kept = if self.claims { claim.0 * SCALE / u64::from(self.weight) } else { 0 };
+        self.start.max(vtime.saturating_sub(kept))
+    }
+
+    /// Pays for `units` from there on.
+    fn pay(&mut self, vtime: u64, claim: Units, units: u64) {
         let weight = u64::from(self.weight);
         let due = units * SCALE + u64::from(self.rest);
-        self.start = self.start.max(vtime) + due / weight;
+        self.start = self.at(vtime, claim) + due / weight;
         self.rest = (due % weight) as u32;
     }
 }
@@ -89,8 +100,12 @@ pub(super) struct Leaf {
     /// request is due already, has not become one that asks without pause.
     pub rest: Nanos,
     idle_since: Option<Instant>,
+    /// When it asked for a tag for its next request: it thinks no longer, though nothing of it waits here.
+    asked: Option<Instant>,
     /// Of the drive since it began.
     pub drive_time: Nanos,
+    /// Between its requests since it began, no more than `COMPUTES_MOST` at a time.
+    pub computed: Nanos,
     /// Number of the beginnings near its own.
     pub together: u32,
     /// Its process or its group has gone.
@@ -115,7 +130,9 @@ impl Leaf {
             thought: Nanos(u64::MAX),
             rest: THINK_MOST,
             idle_since: None,
+            asked: None,
             drive_time: Nanos::ZERO,
+            computed: Nanos::ZERO,
             together: 0,
             gone: false,
         }
@@ -131,8 +148,18 @@ impl Leaf {
         self.idle_since
     }
 
+    /// It begins, or begins anew.
+    pub fn begins(&mut self) {
+        (self.drive_time, self.computed) = (Nanos::ZERO, Nanos::ZERO);
+    }
+
     pub fn is_idle(&self) -> bool {
         self.waiting == 0 && self.inside == 0
+    }
+
+    /// It asks for a tag.
+    pub fn asks(&mut self, now: Instant) {
+        self.asked = self.asked.or(Some(now));
     }
 
     /// A request of it arrives that begins at `start` and ends at `end`.
@@ -140,11 +167,15 @@ impl Leaf {
         if self.is_idle()
             && let Some(since) = self.idle_since.take()
         {
-            self.thought = now.since(since);
+            self.thought = self.asked.unwrap_or(now).since(since);
+            if self.drive_time > Nanos::ZERO {
+                self.computed += self.thought.min(COMPUTES_MOST);
+            }
             let thought = self.thought.0.min(THINK_MOST.0);
             self.think = Nanos((7 * self.think.0 + thought) / 8);
             self.rest = Nanos((7 * self.rest.0 + thought) / 8);
         }
+        self.asked = None;
         let hit = if start == self.last_end { 1024 } else { 0 };
         self.seq = (7 * self.seq + hit) / 8;
         self.last_end = end;
@@ -172,6 +203,8 @@ impl Leaf {
 const STREAM: u32 = 600;
 /// Longest think time that the moving mean takes in: one long pause is no habit.
 const THINK_MOST: Nanos = Nanos::secs(1);
+/// A longer pause of a process that starts is a person's.
+const COMPUTES_MOST: Nanos = Nanos::ms(50);
 
 /// A group.
 #[derive(Clone, Debug)]
@@ -199,6 +232,8 @@ pub(super) struct Fair {
     waiting: u32,
     /// Backlogged leaves that stream.
     streams: u32,
+    /// Work that a group with a weight of its own keeps a claim to while it is empty.
+    pub claim: Units,
 }
 
 impl Fair {
@@ -212,6 +247,7 @@ impl Fair {
             nodes: Nodes::new(64),
             waiting: 0,
             streams: 0,
+            claim: Units(0),
         };
         fair.add_group(GroupId::ROOT, GroupId::NONE);
         fair
@@ -245,13 +281,23 @@ impl Fair {
         self.groups.len() > group.index()
     }
 
-    pub fn weight(&self, group: GroupId) -> u32 {
-        self.groups.get(group).map_or(WEIGHT, |g| g.tag.weight)
+    /// Was the leaf's group, or one above it, given a weight?
+    pub fn is_weighted(&self, id: LeafId) -> bool {
+        let mut group = self.leaves[id].group;
+        while group != GroupId::ROOT {
+            let node = &self.groups[group];
+            if node.tag.claims {
+                return true;
+            }
+            group = node.parent;
+        }
+        false
     }
 
     /// What the group is ahead of its siblings was paid at the old weight: the distance is rescaled, or a group that
     /// was far ahead at weight 1 would stay so at 10000.
-    pub fn set_weight(&mut self, group: GroupId, weight: u32) {
+    pub fn set_weight(&mut self, group: GroupId, given: Option<u32>) {
+        let weight = given.unwrap_or(WEIGHT);
         let node = &self.groups[group];
         let parent = node.parent;
         let vtime = if parent.is_some() { self.groups[parent].vtime } else { 0 };
@@ -259,8 +305,7 @@ impl Fair {
         let ahead = tag.start.saturating_sub(vtime);
         let scaled = u128::from(ahead) * u128::from(tag.weight) / u128::from(weight);
         tag.start = tag.start - ahead + u64::try_from(scaled).unwrap_or(u64::MAX / 2);
-        tag.weight = weight;
-        tag.rest = 0;
+        (tag.weight, tag.rest, tag.claims) = (weight, 0, given.is_some());
         let start = tag.start;
         if parent.is_some() {
             self.replace(parent, 2 * group.0 + 1, start);
@@ -320,6 +365,17 @@ impl Fair {
             }
         }
         self.find_leaf(proc, group, sync)
+    }
+
+    /// The same, if it is there already.
+    pub fn known_leaf(&self, proc: ProcId, group: GroupId, sync: bool) -> Option<LeafId> {
+        if let Some(last) = self.last.get(proc.index()) {
+            let id = last[usize::from(sync)];
+            if id.is_some() && self.leaves[id].group == group {
+                return Some(id);
+            }
+        }
+        self.by_owner.get(&(proc, group, sync)).copied()
     }
 
     #[cold]
@@ -449,7 +505,7 @@ impl Fair {
             if chosen {
                 node.vtime = node.vtime.max(leaf.tag.start);
             }
-            leaf.tag.pay(node.vtime, units);
+            leaf.tag.pay(node.vtime, self.claim, units);
             leaf.tag.start
         };
         loop {
@@ -466,7 +522,7 @@ impl Fair {
             }
             let vtime = self.groups[parent].vtime;
             let tag = &mut self.groups[group].tag;
-            tag.pay(vtime, units);
+            tag.pay(vtime, self.claim, units);
             (place, start) = (2 * group.0 + 1, tag.start);
         }
     }
@@ -489,7 +545,7 @@ impl Fair {
         let leaf = &mut self.leaves[id];
         let (mut place, mut parent) = (2 * id.0, leaf.group);
         let mut node = &mut self.groups[parent];
-        leaf.tag.start = leaf.tag.start.max(node.vtime);
+        leaf.tag.start = leaf.tag.at(node.vtime, self.claim);
         let mut start = leaf.tag.start;
         loop {
             let first = node.children.is_empty();
@@ -500,7 +556,7 @@ impl Fair {
             }
             let vtime = self.groups[up].vtime;
             let tag = &mut self.groups[parent].tag;
-            tag.start = tag.start.max(vtime);
+            tag.start = tag.at(vtime, self.claim);
             (place, start, parent) = (2 * parent.0 + 1, tag.start, up);
             node = &mut self.groups[parent];
         }
@@ -557,7 +613,7 @@ mod tests {
 
         fn group(&mut self, n: u32, parent: GroupId, weight: u32) -> GroupId {
             self.fair.add_group(GroupId(n), parent);
-            self.fair.set_weight(GroupId(n), weight);
+            self.fair.set_weight(GroupId(n), Some(weight));
             GroupId(n)
         }
 

@@ -1,16 +1,44 @@
-//! What flush commands mean for the others: how often they come, and the pause of the writers behind one.
+//! What flush commands mean for the others: what they cost and who pays, sync writes that go together, and the pause
+//! of the writers behind a flush.
 //!
-//! *Problem.* On drives whose flushes run alone, everybody waits for a flush, and programs that sync in turn keep
-//! the drive flushing all the time: whoever reads gets in only between two of them.
+//! *Problem.* A flush stops or slows everybody, and nobody is charged for it: who syncs in a loop gets several times its
+//! share, and streams pay. On drives whose flushes run alone, programs that sync in turn keep the drive flushing
+//! all the time: whoever reads gets in only between two of them.
 //!
-//! *Rule.* After a flush greedy sync writes are held for 5 % of the time between flushes, at most 8 ms, if the lane was active
+//! *Idea.* The price of a flush is the work that the drive would have served in its time, less what it did serve. It is
+//! charged to those who asked for the command. Sync writes that wait for each other share one command.
+//!
+//! *Rules.* The price: rate outside of flushes x duration x the part that flushes of late have lost, in equal parts to
+//! the leaves of the askers. On a disk: the time since the last completion.
+//! Where flushes are dear, sync writes of groups without a weight of their own wait in one list while they owe: they
+//! owe `1 - PART` of the price of each of their flushes, other work pays `PART` of itself. The list goes as a whole
+//! when nothing is owed, when no other greedy request waits, or when its oldest has waited eight mean flushes, 20 ms
+//! at the least and 500 at most.
+//! After a flush greedy sync writes are held for 5 % of the time between flushes, at most 8 ms, if the lane was active
 //! lately and if one of its requests fits into that. Longer holds would cost throughput, shorter ones gain nothing.
 //!
-//! *Guarantee.* Writers keep at least 95 % of each flush cycle.
+//! *Guarantees.* Flushes of groups without a weight cost the others `PART` of the time, or a ninth of it where eight
+//! flushes of waiting are not enough, and one flush. Writers keep at least 95 % of each flush cycle.
+//!
+//! *Weakness.* A flush that writes back what was written before is work too: the price is more than what it stops. The
+//! bound on the wait limits what comes of that.
 //!
 //! Source: specs/paternoster.md 7.
 
+use super::measure::{Permille, UNIT, Units};
+use crate::list::List;
 use crate::unit::{Instant, Nanos};
+
+/// Of the work of the others, what flushes of groups without a weight may cost.
+const PART: Permille = Permille(50);
+/// Rates are taken over at least so long.
+const RATE_WINDOW: Nanos = Nanos::ms(5);
+/// The longest wait for the price of flushes, in mean flushes, and its bounds.
+const OWED_FLUSHES: u64 = 8;
+const OWED_LEAST: Nanos = Nanos::ms(20);
+const OWED_MOST: Nanos = Nanos::ms(500);
+/// Below so much lost work a flush is not worth waiting for.
+const CHEAP: u64 = 6 * UNIT;
 
 /// Of a cycle.
 const HOLD_PERCENT: u64 = 5;
@@ -19,8 +47,120 @@ const HOLD_MOST: Nanos = Nanos::ms(8);
 /// The lane counts as active for two cycles and this.
 const SLACK: Nanos = Nanos::ms(1);
 
+/// What a flush costs.
+#[derive(Debug, Default)]
+pub(super) struct Price {
+    /// Sixteenths of units served in all.
+    served: u64,
+    /// When the running flush began, and what had been served by then.
+    since: Option<(Instant, u64)>,
+    /// The window of the rate: its begin, what had been served by then, and the time of flushes in it.
+    from: Instant,
+    from_served: u64,
+    in_flush: Nanos,
+    /// Moving mean of sixteenths of units a millisecond outside of flushes.
+    rate: u64,
+    /// What could have been served in the time of the last flushes, and what was, each flush with 7/8 of the weight of the
+    /// next. Their difference keeps its sign until it is charged: cut off at 0 for each flush, scatter would be a price.
+    could: u64,
+    did: u64,
+    /// Flushes counted in the same way, in thousandths.
+    counted: u64,
+    /// Moving mean of how long one takes.
+    took: Nanos,
+    /// Work lost to the flush that ended last.
+    lost: Units,
+    /// In thousandths of sixteenths of units.
+    owed: u64,
+}
+
+impl Price {
+    /// A request is over.
+    pub fn served(&mut self, now: Instant, units: Units) {
+        self.served += units.0;
+        if self.since.is_some() {
+            return;
+        }
+        let window = now.since(self.from).saturating_sub(self.in_flush);
+        if window >= RATE_WINDOW {
+            let work = u128::from(self.served - self.from_served) * 1_000_000;
+            self.rate = moved(self.rate, (work / u128::from(window.0)) as u64);
+            (self.from, self.from_served, self.in_flush) = (now, self.served, Nanos::ZERO);
+        }
+    }
+
+    fn began(&mut self, now: Instant) {
+        self.since = Some((now, self.served));
+    }
+
+    fn ended(&mut self, now: Instant) {
+        let Some((at, served)) = self.since.take() else { return };
+        let (took, did) = (now.since(at), self.served - served);
+        // What was served meanwhile belongs to no window.
+        self.in_flush += took;
+        self.from_served += did;
+        self.took = Nanos(moved(self.took.0, took.0));
+        let could = (u128::from(self.rate) * u128::from(took.0) / 1_000_000) as u64;
+        self.could = self.could * 7 / 8 + could;
+        self.did = self.did * 7 / 8 + did;
+        self.counted = self.counted * 7 / 8 + 1000;
+        let part = 1000u64.saturating_sub(1000 * self.did / self.could.max(1));
+        self.lost = Units(could * part / 1000);
+    }
+
+    /// Work lost to the flush that ended last, for each of so many askers.
+    pub fn each(&self, askers: u32) -> Units {
+        self.lost / u64::from(askers.max(1))
+    }
+
+    /// Sync writes owe for a flush.
+    pub fn owe(&mut self, price: Units) {
+        self.owed += price.0 * (1000 - PART.0);
+    }
+
+    /// Other work goes.
+    pub fn pay(&mut self, work: Units) {
+        self.owed = self.owed.saturating_sub(work.0 * PART.0);
+    }
+
+    pub fn is_owed(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// The longest that a sync write waits for that.
+    pub fn wait_most(&self) -> Nanos {
+        (self.took * OWED_FLUSHES).clamp(OWED_LEAST, OWED_MOST)
+    }
+
+    /// A flush loses a quarter of its time, and more than a few small requests.
+    pub fn is_dear(&self) -> bool {
+        let lost = self.could.saturating_sub(self.did);
+        1000 * lost > CHEAP * self.counted && 4 * lost > self.could
+    }
+}
+
+/// A moving mean, an eighth of the way; 0: there was none.
+fn moved(mean: u64, fresh: u64) -> u64 {
+    if mean == 0 { fresh } else { (7 * mean + fresh) / 8 }
+}
+
+/// Sync writes that wait until flushes are paid for.
+#[derive(Debug)]
+pub(super) struct SyncWrites {
+    pub list: List,
+    /// Of them, how many still go now.
+    pub going: u32,
+}
+
+impl SyncWrites {
+    pub fn new() -> SyncWrites {
+        SyncWrites { list: List::new(), going: 0 }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
+    pub price: Price,
     began: Option<Instant>,
     ended: Option<Instant>,
     /// Moving mean of the time between ends.
@@ -34,6 +174,7 @@ pub(super) struct Flushes {
 impl Flushes {
     pub fn began(&mut self, now: Instant) {
         self.began = Some(now);
+        self.price.began(now);
     }
 
     /// One is over. `exclusive`: nothing else runs beside one here. True when writers are held from now on.
@@ -45,6 +186,7 @@ impl Flushes {
         service_least: Nanos,
     ) -> bool {
         self.began = None;
+        self.price.ended(now);
         self.count += 1;
         if let Some(last) = self.ended.replace(now) {
             let cycle = now.since(last).0;
@@ -86,5 +228,48 @@ mod tests {
         }
         assert_eq!(f.hold(now), Some(now + HOLD_MOST));
         assert_eq!(f.hold(now + HOLD_MOST), None);
+    }
+
+    /// 100 units a millisecond outside of flushes of 4 ms, and a part of that beside them.
+    fn price(beside: u64) -> Price {
+        let (mut price, mut now) = (Price::default(), Instant::ZERO);
+        for _ in 0..50 {
+            for _ in 0..20 {
+                now += Nanos::ms(1);
+                price.served(now, Units::whole(100));
+            }
+            price.began(now);
+            for _ in 0..4 {
+                now += Nanos::ms(1);
+                price.served(now, Units::whole(beside));
+            }
+            price.ended(now);
+        }
+        price
+    }
+
+    #[test]
+    fn a_flush_costs_what_the_drive_would_have_served() {
+        let (alone, beside) = (price(0), price(75));
+        assert!(alone.each(1).in_whole().abs_diff(400) <= 2, "{:?}", alone.each(1));
+        assert!(alone.each(4).in_whole().abs_diff(100) <= 1, "in equal parts");
+        assert!(beside.each(1).in_whole().abs_diff(100) <= 2, "{:?}", beside.each(1));
+        assert_eq!(price(100).each(1), Units(0), "it stops nobody");
+        assert!(alone.is_dear() && !price(80).is_dear());
+    }
+
+    #[test]
+    fn what_is_owed_is_paid_by_a_twentieth_of_other_work_and_no_wait_is_longer_than_500_ms() {
+        let mut p = price(0);
+        p.owe(Units::whole(100));
+        p.pay(Units::whole(1_899));
+        assert!(p.is_owed());
+        p.pay(Units::whole(1));
+        assert!(!p.is_owed());
+        assert_eq!(p.wait_most(), Nanos::ms(32));
+        p.took = Nanos::us(10);
+        assert_eq!(p.wait_most(), OWED_LEAST);
+        p.took = Nanos::secs(1);
+        assert_eq!(p.wait_most(), OWED_MOST);
     }
 }

@@ -63,12 +63,12 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use answer::Notes;
-use begin::Begin;
+use begin::{Begin, Lead};
 use budget::Budget;
 use disk::Disk;
 use epoch::{Around, Done};
 use fair::{Fair, LeafId};
-use flush::Flushes;
+use flush::{Flushes, SyncWrites};
 use lane::{TRIAL_MOST, Target, TargetLane, Waiting};
 use measure::{UNIT, Units};
 use media::Media;
@@ -99,14 +99,18 @@ pub static ENTRY: Entry = Entry {
     build: &|setup| Box::new(Paternoster::new(setup)),
 };
 
-/// Scheduler tags at the least: a USB stick has two by default, and who sees two requests cannot choose. Not more
-/// than the usual otherwise: uncut requests in 256 tags made each change of the cut slow (specs/paternoster.md 2).
-const TAGS: u32 = 64;
+/// Scheduler tags at the least: a USB stick has two by default, and who sees two requests cannot choose; with 64 of
+/// them, 48 for greedy work, sixteen random readers wait for a tag first come first served, whatever their weights.
+/// Not more: uncut requests in 256 tags made each change of the cut slow (specs/paternoster.md 2).
+const TAGS: u32 = 128;
 /// Of the tags, what greedy requests may hold. Without the reserve targets wait for a tag: 4.5 times the latency of
-/// buffered writes (specs/paternoster.md 10).
+/// buffered writes (specs/paternoster.md 10). So did start-ups beside writers: a minute instead of seven seconds.
 const GREEDY_PERCENT: u32 = 75;
 /// Rows of async requests when rows are on: nobody waits for them, and media with few open units want 4 MiB.
 const ASYNC_ROW: u64 = 512 * UNIT;
+
+/// A claim is eight valves, and no more than this: an open valve says nothing about the drive.
+const CLAIM_MOST: Units = Units::whole(2048);
 
 /// So many requests of the lane behind one that is held are looked at.
 const LOOK_BEHIND: usize = 16;
@@ -120,6 +124,8 @@ enum SlotPlace {
     Lane,
     /// Given back by the device; goes before everything.
     Returned,
+    /// A sync write that waits until flushes are paid for.
+    Syncs,
     Inside,
 }
 
@@ -131,7 +137,7 @@ struct RequestSlot {
     place: SlotPlace,
     lane: bool,
     /// Of a process that has just begun.
-    leads: bool,
+    lead: Option<Lead>,
     /// Its target has a number.
     number: bool,
     /// It went far from the one sent before.
@@ -154,6 +160,7 @@ pub struct Paternoster {
     links: Links,
     slots: Vec<RequestSlot>,
     returned: List,
+    syncs: SyncWrites,
     fair: Fair,
     lane: TargetLane,
     valve: Valve,
@@ -162,8 +169,11 @@ pub struct Paternoster {
     strict: Strict,
     notes: Notes,
     begin: Begin,
-    /// The last completion.
+    /// The last completion, of a request or a flush.
     completed: Instant,
+    /// When the flush began that runs, and how long the last one took since the completion before it.
+    flush_from: Instant,
+    flush_took: Nanos,
     budget: Budget,
     /// Requests in the drive.
     inside: u32,
@@ -186,7 +196,7 @@ impl Paternoster {
             leaf: LeafId::NONE,
             place: SlotPlace::Nowhere,
             lane: false,
-            leads: false,
+            lead: None,
             number: false,
             far: false,
             lone: false,
@@ -201,6 +211,7 @@ impl Paternoster {
             links: Links::new(setup.requests),
             slots: vec![vacant; setup.requests],
             returned: List::new(),
+            syncs: SyncWrites::new(),
             fair: Fair::new(),
             lane: TargetLane::new(setup.requests),
             valve: Valve::new(setup.now),
@@ -210,6 +221,8 @@ impl Paternoster {
             notes: Notes::default(),
             begin: Begin::new(setup.now),
             completed: setup.now,
+            flush_from: setup.now,
+            flush_took: Nanos::ZERO,
             budget: Budget::new(),
             inside: 0,
             w: 0,
@@ -236,7 +249,12 @@ impl Paternoster {
     }
 
     fn waiting(&self) -> u32 {
-        self.fair.waiting() + self.lane.waiting() + self.returned.len()
+        self.fair.waiting() + self.lane.waiting() + self.returned.len() + self.syncs.list.len()
+    }
+
+    /// What a group with a weight of its own keeps a claim to while it is empty: so much work is inside at once.
+    fn claim(&self) -> Units {
+        if self.media.is_disk() { disk::CLAIM } else { (self.valve.k() * 8).min(CLAIM_MOST) }
     }
 
     fn around(&self) -> Around {
@@ -294,10 +312,10 @@ impl Paternoster {
         let mut paced = None;
         let mut spent = false;
         if let Some(slot) = first {
-            let brakes = greedy && !self.slots[slot as usize].leads;
+            let brakes = greedy && self.slots[slot as usize].lead.is_none();
             paced = if brakes { self.paced(now, slot) } else { None };
             let over = brakes && self.lane.over(self.valve.k().0);
-            spent = brakes && self.spent(slot);
+            spent = brakes && self.spent(slot, cx);
             if paced.is_none() && !spent && !over {
                 return self.issue_lane(slot, cx);
             }
@@ -309,6 +327,9 @@ impl Paternoster {
             self.note_held(now, slot, over, cx);
         }
         let leader = self.leader_holds(now);
+        if !leader && let Some(answer) = self.syncs_go(now, cx) {
+            return answer;
+        }
         if !leader && let Some((leaf, chosen)) = self.choose() {
             let r = cx.requests.at(self.fair.head(leaf));
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
@@ -365,9 +386,63 @@ impl Paternoster {
     }
 
     /// The target of this request has taken from the others what it may, and its share too.
-    fn spent(&self, slot: u32) -> bool {
+    fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
         let s = &self.slots[slot as usize];
-        s.auto && self.budget.spent() && self.fair.is_ahead(s.leaf)
+        s.auto
+            && self.owner(slot, cx).is_some_and(|owner| self.budget.is_spent(owner))
+            && self.fair.is_ahead(s.leaf)
+    }
+
+    /// The group whose target holds for the request.
+    fn owner(&self, slot: u32, cx: &Cx<'_>) -> Option<GroupId> {
+        self.lane.target(cx.requests.at(slot).group).map(|t| t.owner)
+    }
+
+    /// Does a request of that leaf wait with other sync writes?
+    fn joins(&self, leaf: LeafId) -> bool {
+        let l = self.fair.leaf(leaf);
+        l.sync_write
+            && l.fifo.is_empty()
+            && !self.media.is_disk()
+            && self.flushes.price.is_dear()
+            && !self.fair.is_weighted(leaf)
+    }
+
+    /// The next of the sync writes that wait together, if their time has come.
+    fn syncs_go(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Dispatch> {
+        if self.syncs.list.is_empty() {
+            return None;
+        }
+        if self.syncs.going == 0 {
+            let price = &self.flushes.price;
+            let oldest = self.slots[self.syncs.list.head() as usize].arrived;
+            let until = oldest + price.wait_most();
+            let owed = price.is_owed() && self.fair.waiting() > 0 && until > now;
+            if let Some(until) = owed.then_some(until).or(self.flushes.hold(now)) {
+                self.wake_by(until);
+                return None;
+            }
+            self.syncs.going = self.syncs.list.len();
+        }
+        self.issue_sync(cx)
+    }
+
+    fn issue_sync(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
+        let slot = self.syncs.list.pop_front(&mut self.links)?;
+        self.syncs.going = self.syncs.going.saturating_sub(1);
+        let units = self.units_of(slot, cx);
+        self.fair.charge(self.slots[slot as usize].leaf, units, false);
+        Some(self.sent(slot, units, cx))
+    }
+
+    /// Sync writes wait with everybody else from now on.
+    fn part_syncs(&mut self) {
+        while let Some(slot) = self.syncs.list.pop_front(&mut self.links) {
+            let s = &mut self.slots[slot as usize];
+            s.place = SlotPlace::Greedy;
+            self.fair.push(&mut self.links, s.leaf, slot);
+        }
+        self.syncs.going = 0;
     }
 
     /// A request with a numeric target close behind one that is held; it is not held with it.
@@ -422,8 +497,14 @@ impl Paternoster {
         let r = cx.requests.at(slot);
         if !lane {
             self.budget.pay(r.sectors, self.spare());
-        } else if auto && self.fair.waiting() > 0 {
-            self.budget.take(r.sectors, self.spare());
+            if !(r.sync && r.op == Op::Write) {
+                self.flushes.price.pay(Units(units));
+            }
+        } else if auto
+            && self.fair.waiting() > 0
+            && let Some(owner) = self.owner(slot, cx)
+        {
+            self.budget.take(owner, r.sectors, self.spare());
         }
         self.valve.issued(r.start, r.end(), Units(self.w));
         self.slots[slot as usize].far = self.media.sent(r.start, r.end());
@@ -442,6 +523,7 @@ impl Paternoster {
             return;
         }
         self.disk.reset();
+        self.part_syncs();
         self.valve.restart(now);
         // A wait of the other kind is over.
         if self.waiting() > 0 {
@@ -473,8 +555,13 @@ fn units(r: &Request) -> u64 {
 }
 
 impl Scheduler for Paternoster {
-    fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
-        if self.goes_by_lane(io.group, io.prio) {
+    fn depth_limit(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
+        let leaf = self.fair.known_leaf(io.proc, io.group, cx.device.is_sync(io.op, io.flags));
+        if let Some(leaf) = leaf {
+            self.fair.leaf_mut(leaf).asks(now);
+        }
+        let tags = cx.device.queue_depth;
+        if self.goes_by_lane(io.group, io.prio) || self.would_lead(now, io, leaf, tags) {
             return Depth::Usual;
         }
         Depth::Word((cx.device.tag_word() * GREEDY_PERCENT / 100).max(1))
@@ -495,17 +582,17 @@ impl Scheduler for Paternoster {
         let r = &cx.requests[id];
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.sync_write = sync && r.op != Op::Read;
-        let leads = self.leads(now, leaf_id, group);
-        let lane = leads || self.goes_by_lane(group, prio);
+        let lead = self.leads(now, leaf_id, group, cx.device.queue_depth);
+        let lane = lead.is_some() || self.goes_by_lane(group, prio);
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.arrives(now, r.start, r.end());
         let thought = leaf.thought;
         let target = self.lane.target(group).map(|t| t.target);
-        let number = !leads && matches!(target, Some(Target::Number(_)));
+        let number = lead.is_none() && matches!(target, Some(Target::Number(_)));
         // The real-time class and who has just begun owe nothing, whatever their group wants.
-        let auto = target == Some(Target::Auto) && !leads && prio.class() != Class::Rt;
-        if leads {
-            self.begin.arrived(now, leaf_id);
+        let auto = target == Some(Target::Auto) && lead.is_none() && prio.class() != Class::Rt;
+        if let Some(lead) = lead {
+            self.begin.arrived(now, leaf_id, lead);
         }
         if number {
             self.valve.see_number();
@@ -514,6 +601,7 @@ impl Scheduler for Paternoster {
         let place = match (at, lane) {
             (At::Head, _) => SlotPlace::Returned,
             (At::Tail, true) => SlotPlace::Lane,
+            (At::Tail, false) if self.joins(leaf_id) => SlotPlace::Syncs,
             (At::Tail, false) => SlotPlace::Greedy,
         };
         let arrived = r.alloc;
@@ -522,7 +610,7 @@ impl Scheduler for Paternoster {
             leaf: leaf_id,
             place,
             lane,
-            leads,
+            lead,
             number,
             auto,
             far: false,
@@ -534,11 +622,12 @@ impl Scheduler for Paternoster {
         match place {
             SlotPlace::Returned => self.returned.push_front(&mut self.links, slot),
             SlotPlace::Lane => {
-                if !leads {
+                if lead.is_none() {
                     self.valve.see_lane(self.around());
                 }
                 self.lane.push(slot, arrived, group);
             }
+            SlotPlace::Syncs => self.syncs.list.push_back(&mut self.links, slot),
             _ => self.fair.push(&mut self.links, leaf_id, slot),
         }
         Run::Usual
@@ -559,7 +648,8 @@ impl Scheduler for Paternoster {
     }
 
     fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
-        let answer = self.issue_returned(cx).or_else(|| match self.lane.first() {
+        let first = self.issue_returned(cx).or_else(|| self.issue_sync(cx));
+        let answer = first.or_else(|| match self.lane.first() {
             Some(slot) => Some(self.issue_lane(slot, cx)),
             None => self.fair.smallest().map(|leaf| self.issue_greedy(leaf, true, cx)),
         });
@@ -576,6 +666,8 @@ impl Scheduler for Paternoster {
         let data = matches!(r.op, Op::Read | Op::Write);
         let sectors = if data { r.sectors } else { Sectors(0) };
         self.notes.serve(units);
+        self.flushes.price.served(now, Units(units));
+        self.fair.claim = self.claim();
         if s.lane {
             self.lane_completed(now, &s, r);
         }
@@ -584,9 +676,9 @@ impl Scheduler for Paternoster {
         self.completed = now;
         let leaf = self.fair.leaf_mut(s.leaf);
         leaf.drive_time = Nanos(leaf.drive_time.0.saturating_add(took.0));
-        if s.leads {
+        if let Some(lead) = s.lead {
             let idle = leaf.is_idle();
-            self.begin.completed(now, idle);
+            self.begin.completed(now, lead, idle);
         }
         if self.media.is_disk() {
             self.completed_disk(took, &s);
@@ -613,24 +705,51 @@ impl Scheduler for Paternoster {
     fn requeue(&mut self, now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
         let Some(s) = self.left(now, id) else { return };
         self.lane.inside -= u32::from(s.lane);
-        if s.leads {
-            self.begin.withdrawn(now);
+        if let Some(lead) = s.lead {
+            self.begin.withdrawn(now, lead);
         }
     }
 
     fn flush(&mut self, now: Instant, what: FlushCommand, cx: &mut Cx<'_>) {
         match what {
             FlushCommand::Began => {
+                self.flush_from = now;
                 self.flushes.began(now);
                 self.valve.flush_began(now);
             }
             FlushCommand::Ended => {
+                // Its time is that of its askers, not of whoever completes next.
+                self.flush_took = now.since(self.completed.max(self.flush_from));
+                self.completed = now;
                 self.valve.flush_ended(now);
                 let exclusive = cx.device.flush_nonqueued;
                 let lane = &self.lane;
                 self.flushes.ended(now, exclusive, lane.active, lane.service_least);
             }
         }
+    }
+
+    /// The askers pay for the flush, each the same.
+    fn flushed(&mut self, _now: Instant, id: ReqId, askers: u32, cx: &mut Cx<'_>) {
+        let r = &cx.requests[id];
+        let (proc, group) = (r.proc, r.group);
+        self.learn(group, cx);
+        let leaf = match self.fair.known_leaf(proc, group, true) {
+            Some(leaf) => leaf,
+            // Who has gone or moved away takes its debt along.
+            None if cx.procs.get(proc).is_some_and(|p| !p.alive || p.group != group) => return,
+            None => self.fair.leaf_of(proc, group, true),
+        };
+        let price = if self.media.is_disk() {
+            Units(Paternoster::disk_service(self.flush_took) / u64::from(askers.max(1)))
+        } else {
+            self.flushes.price.each(askers)
+        };
+        if !self.fair.is_weighted(leaf) {
+            self.flushes.price.owe(price);
+        }
+        self.fair.charge(leaf, price.0, false);
+        self.fair.release_if_idle(leaf);
     }
 
     fn targets(&self, now: Instant, _cx: &Cx<'_>, sink: &mut dyn FnMut(TargetState)) {
@@ -658,11 +777,16 @@ impl Scheduler for Paternoster {
             SlotPlace::Greedy => self.fair.remove(&mut self.links, s.leaf, gone.slot()),
             SlotPlace::Lane => self.lane.remove(gone.slot()),
             SlotPlace::Returned => self.returned.remove(&mut self.links, gone.slot()),
+            SlotPlace::Syncs => {
+                // Whoever is counted as going may be the one that is gone.
+                self.syncs.list.remove(&mut self.links, gone.slot());
+                self.syncs.going = self.syncs.going.min(self.syncs.list.len());
+            }
             SlotPlace::Nowhere | SlotPlace::Inside => return,
         }
         self.slots[gone.index()].place = SlotPlace::Nowhere;
-        if s.leads {
-            self.begin.withdrawn(now);
+        if let Some(lead) = s.lead {
+            self.begin.withdrawn(now, lead);
         }
         self.fair.leaf_mut(s.leaf).waiting -= 1;
         self.fair.release_if_idle(s.leaf);

@@ -114,15 +114,15 @@ pub(super) static KNOBS: &[Knob] = &[
 /// Weights written to `io.weight` of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrittenWeight {
-    general: u32,
+    general: Option<u32>,
     device: Option<u32>,
 }
 
 impl WrittenWeight {
-    pub const NOTHING: WrittenWeight = WrittenWeight { general: WEIGHT, device: None };
+    pub const NOTHING: WrittenWeight = WrittenWeight { general: None, device: None };
 
-    fn in_force(self) -> u32 {
-        self.device.unwrap_or(self.general)
+    fn in_force(self) -> Option<u32> {
+        self.device.or(self.general)
     }
 }
 
@@ -134,22 +134,14 @@ impl Paternoster {
         value: Option<u64>,
         cx: &Cx<'_>,
     ) -> Result<(), TunableError> {
-        let weight = value.unwrap_or(WEIGHT.into());
-        check(GROUP_TUNABLES, "paternoster", name, weight)?;
+        check(GROUP_TUNABLES, "paternoster", name, value.unwrap_or(WEIGHT.into()))?;
         if group == GroupId::ROOT {
             return Err(TunableError::Unknown { name: name.into(), stage: "the root group" });
         }
         self.learn(group, cx);
-        self.written[group].general = weight as u32;
-        self.weigh(group);
+        self.written[group].general = value.map(|weight| weight as u32);
+        self.fair.set_weight(group, self.written[group].in_force());
         Ok(())
-    }
-
-    fn weigh(&mut self, group: GroupId) {
-        let weight = self.written[group].in_force();
-        if self.fair.weight(group) != weight {
-            self.fair.set_weight(group, weight);
-        }
     }
 
     pub(super) fn write_file(
@@ -177,6 +169,7 @@ impl Paternoster {
         // A limit is for the targets it was found with.
         self.strict.release();
         self.notes.reset(now, group, target.is_some());
+        self.budget.reset(group);
         self.lane.set_target(group, target, groups.parent(group), &|g| groups.children(g));
     }
 
@@ -194,11 +187,11 @@ impl Paternoster {
             };
         } else {
             let general = text.strip_prefix("default").filter(|rest| rest.starts_with(is_blank));
-            written.general = in_range(general.unwrap_or(text).trim_matches(is_blank))?;
+            written.general = Some(in_range(general.unwrap_or(text).trim_matches(is_blank))?);
         }
         self.learn(group, cx);
         self.written[group] = written;
-        self.weigh(group);
+        self.fair.set_weight(group, written.in_force());
         Ok(())
     }
 
@@ -212,9 +205,10 @@ impl Paternoster {
             },
             "io.weight" => {
                 let written = self.written.get(group).copied().unwrap_or(WrittenWeight::NOTHING);
+                let general = written.general.unwrap_or(WEIGHT);
                 match written.device {
-                    None => writeln!(out, "default {}", written.general),
-                    Some(w) => writeln!(out, "default {}\n{device} {w}", written.general),
+                    None => writeln!(out, "default {general}"),
+                    Some(w) => writeln!(out, "default {general}\n{device} {w}"),
                 }
             }
             _ => Ok(()),

@@ -10,8 +10,8 @@ use crate::failure::{Failure, run_failure};
 use clap::Args as ClapArgs;
 use hoistway::target::percent;
 use hoistway_lab::what_if::{
-    Basis, Measured, Point, Report, Use, Wanted, WhatIfQuestion, configuration, default_load, find_load,
-    json, measured_time,
+    Basis, Measured, Point, Report, Use, Wanted, WhatIfQuestion, configuration, default_load,
+    find_load, json, measured_time,
 };
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;

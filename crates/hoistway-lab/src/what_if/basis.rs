@@ -157,7 +157,9 @@ impl TargetBounds {
         let least = millis(nanos(bound.factor * bounds.of.lone));
         let times = bound.factor;
         let demanded = self.demanded();
-        format!("{loss} and {demanded} {verdict} each other ({name}: mean at least {least}, {times:.1}x)")
+        format!(
+            "{loss} and {demanded} {verdict} each other ({name}: mean at least {least}, {times:.1}x)"
+        )
     }
 
     /// For programs.

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh test
-# Beside the lints: for one and a half minutes it loads more than it computes.
+# Beside the build: for one and a half minutes it loads more than it computes.
 ./setup.sh python &
 installing=$!
 trap 'kill "$installing" 2>/dev/null || true' EXIT
@@ -27,22 +27,18 @@ else
   echo "skipped: the tool chain has no $target and rustup could not add it"
 fi
 
-step "lints"
-if cargo clippy --version >/dev/null 2>&1; then
-  # With modules, which the usual build of the program leaves out.
-  cargo clippy --locked --workspace --features hoistway-cli/plugin --all-targets -- -D warnings
-else
-  echo "skipped: this tool chain has no clippy (rustup component add clippy)"
-fi
-
-# Beside the tests, which wait more than they compute: the crates of the real machine without their options, the program as
-# ./hoistway builds it for what only simulates, and the documentation.
+# Beside the tests, which wait more than they compute: lints, of the crates of the real machine also without their options,
+# of the program also as ./hoistway builds it for what only simulates; and the documentation.
 beside() {
   # Whoever builds keeps others of the same folder from building.
   until grep -q "Running" "$log"; do sleep 1; done
   if cargo clippy --version >/dev/null 2>&1; then
-    cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings &&
+    # With modules, which the usual build of the program leaves out.
+    cargo clippy --locked --workspace --features hoistway-cli/plugin --all-targets -- -D warnings &&
+      cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings &&
       cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings || return
+  else
+    echo "skipped: this tool chain has no clippy (rustup component add clippy)"
   fi
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 }
@@ -73,6 +69,7 @@ if ! $passed; then
   exit 1
 fi
 
-step "other builds, and the documentation"
+step "lints, other builds, and the documentation"
 wait "$beside" || { cat "$said"; exit 1; }
+grep "^skipped: " "$said" || true
 echo "all passed"

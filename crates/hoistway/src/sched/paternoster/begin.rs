@@ -12,8 +12,8 @@
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
 //! thought count), and the account is open. Who computes less than 1/64 of its time in the drive reads and does not
-//! start: on a disk it leads for 1/16 of `begin`. On flash it leads for 1/64 of `begin`, and others are held for it only while
-//! it has had less than 5 ms, or computes at least half as long as it reads: then for 1/8. Nine that begin within
+//! start: on a disk it leads for 1/16 of `begin`. On flash others are held for it only while it has had less than 5 ms, or computes at
+//! least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64 if it hardly computes. Nine that begin within
 //! 200 ms of each other are a batch of jobs, not a start-up: none of them leads. Nor does anybody while another
 //! group with a target is being served: targets were asked for.
 //!
@@ -32,9 +32,11 @@ use crate::unit::{Instant, Nanos};
 
 /// Idle for so long, a leaf begins anew.
 const ANEW: Nanos = Nanos::secs(2);
-/// Flash takes so much less time than a disk; who leads there without others being held does so for a shorter time.
+/// Flash takes so much less time than a disk; who leads there without others being held does so for a shorter time, and
+/// who computes less than an eighth as long as it reads for a quarter of that.
 const FLASH_FASTER: u64 = 8;
-const FLASH_PASSING: u64 = 64;
+const FLASH_PASSING: u64 = 16;
+const FLASH_READER: u64 = 64;
 /// Who has so many under way at once does not wait for one read after another, and does not lead while it has. A
 /// window of read-ahead by pages is 32; the last page of one, left to the streams, cost a start-up 22 s.
 const DEEP: u32 = 48;
@@ -275,7 +277,8 @@ impl Paternoster {
             false if !passing || leaf.drive_time < AT_FIRST || computed >= had / 2 => {
                 (Lead::Holding, FLASH_FASTER)
             }
-            false => (Lead::Passing, FLASH_PASSING),
+            false if computed >= had / 8 => (Lead::Passing, FLASH_PASSING),
+            false => (Lead::Passing, FLASH_READER),
         };
         let own = self.lane.target(group).map(|t| t.owner);
         let had = Nanos(had.saturating_mul(faster));

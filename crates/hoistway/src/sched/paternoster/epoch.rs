@@ -62,6 +62,8 @@ pub(super) struct Measured {
     /// Somebody waited because of the valve, and flushes did not limit the drive.
     pub held: bool,
     pub flush_limited: bool,
+    /// A flush ran for more than a twentieth of it.
+    pub flushing: bool,
     /// Most greedy work inside.
     pub peak: Units,
 }
@@ -84,11 +86,13 @@ impl Epoch {
     fn measured(&self) -> Measured {
         let rate = SectorRate::of(self.sectors, self.start, self.last);
         let row = (self.sectors.0 / self.rows.max(1)).max(1);
-        let flush_limited = self.flush.0 > self.last.since(self.start).0 / 4;
+        let time = self.last.since(self.start);
+        let flush_limited = self.flush > time / 4;
         Measured {
             sample: RateSample { rate, row },
             held: self.held && !flush_limited,
             flush_limited,
+            flushing: self.flush > time / 20,
             peak: self.peak,
         }
     }

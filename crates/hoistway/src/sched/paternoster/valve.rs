@@ -59,8 +59,8 @@ const BACKOFF_MOST: u32 = 5;
 const SLOW: Epochs = Epochs(4);
 /// So many epochs after its last request a numeric target counts as active.
 const NUMBER_EPOCHS: Epochs = Epochs(64);
-/// Most that a change of place is believed to cost.
-const CHANGE_MOST: Units = Units::whole(1024);
+/// Most that a change of place is believed to cost: a megabyte. For more than that a read waited half a second.
+const CHANGE_MOST: Units = Units::whole(128);
 
 /// The trial of the moment, and what only this trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,12 +359,16 @@ impl Valve {
     fn judge_epoch(&mut self, measured: &Measured, around: Around) {
         let rate = measured.sample.rate;
         match self.phase {
-            Phase::Ceiling { asked } if self.pair_due => {
+            Phase::Ceiling { asked } if self.pair_due && !measured.flushing => {
                 let other = if self.knee.row.0 == 0 { ROW } else { Units(0) };
                 let limits = Limits { row: other, ..self.in_force };
                 self.put(Phase::Batch { asked, open: measured.sample }, limits, around);
             }
             Phase::Ceiling { asked } => self.judge(rate, asked, around),
+            // Beside flushes no price of a change is inferred: their scatter would be taken for one.
+            Phase::Batch { asked, open } if measured.flushing => {
+                self.judge(open.rate, asked, around);
+            }
             Phase::Batch { asked, open } => {
                 if rate.is_better_than(open.rate, self.loss) {
                     let limits = Limits { row: self.knee.row, ..self.in_force };
@@ -376,7 +380,7 @@ impl Valve {
             }
             Phase::Again { asked, open, other } => {
                 let best = measured.sample.best_of(open);
-                if other.rate.is_better_than(best.rate, self.loss) {
+                if !measured.flushing && other.rate.is_better_than(best.rate, self.loss) {
                     self.change_rows(best, other);
                     self.judge(other.rate, asked, around);
                 } else {

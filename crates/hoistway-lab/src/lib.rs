@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod bounds;
 pub mod calibrate;
 pub mod config;
 pub mod diff;

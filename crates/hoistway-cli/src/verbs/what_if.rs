@@ -10,8 +10,8 @@ use crate::failure::{Failure, run_failure};
 use clap::Args as ClapArgs;
 use hoistway::target::percent;
 use hoistway_lab::what_if::{
-    Measured, Point, Report, Use, Wanted, WhatIfQuestion, configuration, default_load, find_load,
-    json, measured_time,
+    Basis, Measured, Point, Report, Use, Wanted, WhatIfQuestion, configuration, default_load,
+    find_load, json, measured_time,
 };
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -74,7 +74,17 @@ pub fn what_if(options: &WhatIf) -> Result<(), Failure> {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
     };
-    let report = question.answer(threads(options.jobs), &stop, &progress);
+    let threads = threads(options.jobs);
+    let basis = question.basis(threads, &stop, &progress);
+    let basis = basis.map_err(|e| {
+        bar.finish_and_clear();
+        run_failure(e)
+    })?;
+    if !options.json {
+        // Known before the other runs are made.
+        bar.suspend(|| print(&opening(&question, &basis)))?;
+    }
+    let report = question.answer(basis, threads, &stop, &progress);
     bar.finish_and_clear();
     let report = report.map_err(run_failure)?;
     print(&match options.json {
@@ -124,13 +134,19 @@ fn question(options: &WhatIf) -> Result<WhatIfQuestion, Failure> {
     Ok(question)
 }
 
+/// What is asked, and what no scheduler can do.
+fn opening(question: &WhatIfQuestion, basis: &Basis) -> String {
+    let (load, summary) = (question.load_name(), question.load_summary());
+    let mut out = format!("{}\n{load}: {summary}\n\n", question.drive.name);
+    for bounds in question.bounds(basis) {
+        let _ = writeln!(out, "{}: {}", bounds.wanted.text(), bounds.words());
+    }
+    out.push('\n');
+    out
+}
+
 fn text(question: &WhatIfQuestion, report: &Report) -> String {
-    let mut out = format!(
-        "{}\n{}: {}\n\n",
-        question.drive.name,
-        question.load_name(),
-        question.load_summary()
-    );
+    let mut out = String::new();
     let several = question.wanted.len() > 1;
     let mut heads = vec!["".to_string(), "MB/s".into(), "of none %".into(), "others MB/s".into()];
     for w in &question.wanted {

@@ -48,6 +48,37 @@ fn what_if_says_whether_a_target_is_kept_and_why_not() {
     assert_eq!(folder.entries(), 0, "nothing is written");
 }
 
+/// The bounds come before the table, and in JSON with the same figures.
+#[test]
+fn what_if_says_first_what_no_scheduler_can_do() {
+    let folder = Folder::new("what-if-bounds");
+    let ask = |drive: &str, target: &str, more: &[&str]| {
+        let args = ["what-if", "-d", drive, "-t", target, "--duration", "300ms", "-j", "1"];
+        let out = folder.run(&[&args[..], &["--quiet"], more].concat());
+        assert!(matches!(out.status.code(), Some(0 | 1)), "{}", stderr(&out));
+        stdout(&out)
+    };
+    // 4 KiB in 0.5 ms, from a drive that moves a few MB/s.
+    let metered = ask("cloud-gp3", "gold=600us", &[]);
+    let first = metered.find("gold=600us: R = ").unwrap_or_else(|| panic!("{metered}"));
+    assert!(first < metered.find("of none %").unwrap(), "{metered}");
+    assert!(metered.contains(" blocks; 5 % and 600us exclude each other (B1: "), "{metered}");
+    let json = ask("cloud-gp3", "gold=600us", &["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let bounds = &json["bounds"][0];
+    let figure = |name: &str| bounds[name].as_f64().unwrap_or_else(|| panic!("{bounds}"));
+    let blocks = figure("rate_bytes_per_s") * figure("lone_ns") / 1e9 / figure("block_bytes");
+    assert!((blocks / figure("rate_lone_blocks") - 1.0).abs() < 0.01, "{bounds}");
+    assert!(metered.contains(&format!("R L0 = {:.1} blocks", figure("rate_lone_blocks"))));
+    let least = bounds["b1"]["least_mean_ns"].as_f64().unwrap();
+    // One is outstanding: b / (eps R).
+    let expected = figure("block_bytes") / (0.05 * figure("rate_bytes_per_s")) * 1e9;
+    assert!((least / expected - 1.0).abs() < 0.05, "{least} and {expected}: {bounds}");
+    assert_eq!((&bounds["b1"]["allows"], bounds["b2"].is_null()), (&false.into(), true));
+    let easy = ask("cloud-gp3", "gold=1s", &[]);
+    assert!(easy.contains("5 % and 1s do not exclude each other (B1: "), "{easy}");
+}
+
 #[test]
 fn a_bench_plans_within_its_limits_runs_in_rounds_and_is_not_repeated() {
     let folder = Folder::new("bench");

@@ -1,5 +1,6 @@
 //! An answer for programs, and what to write to get what was simulated.
 
+use super::basis::TargetBounds;
 use super::judge::{Report, TargetFinding};
 use super::run::{Measured, Point};
 use super::{SCHEDULER, WhatIfQuestion, scaled, time_text};
@@ -61,6 +62,7 @@ pub fn json(question: &WhatIfQuestion, report: &Report) -> Value {
         "strict": question.strict,
         "loss_permille": question.loss_permille,
         "kept": report.kept(),
+        "bounds": report.bounds.iter().map(TargetBounds::json).collect::<Vec<_>>(),
         "targets": report.findings.iter().map(|f| finding_json(f, report)).collect::<Vec<_>>(),
         "alone": points(&report.alone),
         "others": points(&report.others),

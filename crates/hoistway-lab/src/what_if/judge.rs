@@ -1,7 +1,7 @@
 //! From what the runs measured to an answer for each target.
 
 use super::run::kept_permille;
-use super::{OTHERS, Point, Wanted, Way, WhatIfQuestion};
+use super::{Basis, OTHERS, Point, TargetBounds, Wanted, Way, WhatIfQuestion};
 use crate::run::RunError;
 use hoistway::Nanos;
 use hoistway::target::{Answer, millis, percent};
@@ -60,6 +60,8 @@ pub struct Report {
     pub ours: Point,
     /// Under fixed settings of it; empty if none was needed.
     pub sweep: Vec<Point>,
+    /// What no scheduler can do, by target.
+    pub bounds: Vec<TargetBounds>,
     /// By target.
     pub findings: Vec<TargetFinding>,
 }
@@ -77,32 +79,33 @@ impl Report {
 }
 
 impl WhatIfQuestion {
-    /// Runs what is needed and judges. `progress` hears how many runs are over, and how many there are.
+    /// Runs what is needed beside `basis` and judges. `progress` hears how many runs are over, and how many there are.
     ///
     /// # Errors
     ///
     /// A run that cannot be made, or that it was stopped.
     pub fn answer(
         &self,
+        basis: Basis,
         threads: usize,
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Report, RunError> {
-        let mut ways: Vec<Way> = (0..self.wanted.len()).map(Way::Alone).collect();
-        ways.extend(OTHERS.map(Way::Other));
+        let bounds = self.bounds(&basis);
+        let Basis { alone, none } = basis;
+        let mut ways: Vec<Way> = OTHERS[1..].iter().copied().map(Way::Other).collect();
         ways.push(Way::Targets);
-        let done = std::sync::atomic::AtomicUsize::new(0);
+        let done = std::sync::atomic::AtomicUsize::new(alone.len() + 1);
         let over = |total: usize| {
             let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
             progress(done, total);
         };
-        progress(0, ways.len());
-        let first = ways.len();
+        let first = alone.len() + 1 + ways.len();
         let mut points = self.points(&ways, threads, stop, &|| over(first))?;
         let ours = points.pop().expect("the last way is ours");
-        let others = points.split_off(self.wanted.len());
+        let others: Vec<Point> = std::iter::once(none).chain(points).collect();
         let mut report =
-            Report { alone: points, others, ours, sweep: Vec::new(), findings: Vec::new() };
+            Report { alone, others, ours, bounds, sweep: Vec::new(), findings: Vec::new() };
         if self.wants_sweep(&report) {
             let ways = self.sweep();
             let total = first + ways.len();

@@ -7,14 +7,19 @@
 //! the best latency without the loss); no setting keeps it (then the scheduler's own answer, *share* or *place*,
 //! is passed on).
 //!
+//! Before that the bounds of `bounds` say what no scheduler can do, from the first two runs: the targets alone, and
+//! the load without control.
+//!
 //! A run is one seed. Simulated figures are as good as the drive's file: see docs/limits.md.
 
+mod basis;
 mod json;
 mod judge;
 mod kernel;
 mod load;
 mod run;
 
+pub use basis::{Basis, NoBound, TargetBounds};
 pub use json::{Use, configuration, json};
 pub use judge::{Report, Sentence, TargetFinding};
 pub use kernel::KernelMeans;

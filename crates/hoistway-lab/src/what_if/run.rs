@@ -79,6 +79,8 @@ pub struct Measured {
     pub mean: Nanos,
     /// I/Os.
     pub ios: u64,
+    /// What they moved.
+    pub bytes: u64,
     /// What they moved, MB/s.
     pub mb_s: f64,
 }
@@ -260,7 +262,7 @@ fn measured<'a>(
     }
     let p99 = Nanos(all.quantile(99, 100)?);
     let mean = Nanos(all.mean()? as u64);
-    Some(Measured { p99, mean, ios: all.count(), mb_s: rate(bytes) })
+    Some(Measured { p99, mean, ios: all.count(), bytes, mb_s: rate(bytes) })
 }
 
 /// Part of the throughput without control, in thousandths.

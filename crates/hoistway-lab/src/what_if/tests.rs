@@ -111,7 +111,8 @@ fn each_way_gives_the_targets_to_those_who_asked() {
 fn the_kernels_own_means_come_with_what_to_write() {
     let question = question("", &["gold=1ms,weight=400"]);
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let report = question.answer(2, &stop, &|_, _| {}).unwrap();
+    let basis = question.basis(2, &stop, &|_, _| {}).unwrap();
+    let report = question.answer(basis, 2, &stop, &|_, _| {}).unwrap();
     let kernel = question.kernel(&report);
     assert_eq!((kernel.config, kernel.kept), ("none-bfq", true));
     assert_eq!(

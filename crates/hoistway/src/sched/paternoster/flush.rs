@@ -17,8 +17,8 @@
 //! After a flush greedy sync writes are held for 5 % of the time between flushes, at most 8 ms, if the lane was active
 //! lately and if one of its requests fits into that. Longer holds would cost throughput, shorter ones gain nothing.
 //!
-//! *Guarantees.* Flushes of groups without a weight cost the others `PART` of the time, or a ninth of it where eight
-//! flushes of waiting are not enough, and one flush. Writers keep at least 95 % of each flush cycle.
+//! *Guarantees.* Flushes of groups without a weight cost the others `PART` of the time, or, where eight flushes of
+//! waiting are not enough, a ninth of it for each command of a release (two at most), and those commands. Writers keep at least 95 % of each flush cycle.
 //!
 //! *Weakness.* A flush that writes back what was written before is work too: the price is more than what it stops. The
 //! bound on the wait limits what comes of that.

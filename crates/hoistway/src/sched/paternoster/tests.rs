@@ -9,6 +9,8 @@ use crate::target::Answer;
 use crate::testkit::Rng;
 use alloc::collections::BTreeMap;
 
+mod bounds;
+
 const SLOTS: usize = 256;
 
 /// A drive that serves `servers` requests at a time, each for `command` and `per_sector`.
@@ -101,7 +103,7 @@ impl Bench {
                 Dispatch::Issue(id) => {
                     self.env.requests.get_mut(id).issued = self.now;
                     self.inside.push((id, None));
-                    let greedy = self.sched.w > before;
+                    let greedy = self.sched.w > before && self.env.requests[id].op == Op::Read;
                     assert!(!greedy || before == 0 || self.sched.w <= valve, "the valve holds");
                 }
                 Dispatch::Idle => {

@@ -130,3 +130,21 @@ fn kept_runs_of_another_command_are_not_used() {
     let fresh = interrupted(&folder, &[&args("400")[..], &["--fresh"]].concat(), || true);
     assert!(!stderr(&fresh).contains("reusing"), "{}", stderr(&fresh));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_oracle_goes_on_from_its_finished_cases() {
+    let (folder, other) = (Folder::new("oracle-resume"), Folder::new("oracle-whole"));
+    let args = "oracle -d maxtor-7l250s0 -w readers,hog32,mixed --quick --csv --jobs 1 --out x";
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let first = folder.0.join("x/maxtor-7l250s0.readers.json");
+    let output = interrupted(&folder, &args, || first.is_file());
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("of 54 runs are kept, and the same command goes on"));
+    assert!(output.stdout.is_empty() && !folder.0.join("x/oracle.csv").exists());
+    let written = fs::metadata(&first).unwrap().modified().unwrap();
+    let again = folder.run(&args);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), written, "not run again");
+    assert_eq!(stdout(&again), stdout(&other.run(&args)));
+}

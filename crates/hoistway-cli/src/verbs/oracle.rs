@@ -16,7 +16,7 @@ use hoistway_lab::oracle::{self, OraclePlan, Point, Row, Subject};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The loads where none are named.
 const USUAL: &str = "control-latency";
@@ -88,7 +88,12 @@ pub fn oracle(options: &Oracle) -> Result<(), Failure> {
     let subjects = match options.cases {
         Some(cases) => {
             let numbers = options.half.half().numbers(cases);
-            Subject::drawn(options.seed, &numbers, threads, &stop)
+            let drawn = Subject::drawn(options.seed, &numbers, threads, &stop);
+            if drawn.is_empty() && !stop.load(Ordering::Relaxed) {
+                let what = format!("--cases {cases}: none of them asks for a latency; take more");
+                return Err(Failure::Usage(what));
+            }
+            drawn
         }
         None => named(options, &configs)?,
     };

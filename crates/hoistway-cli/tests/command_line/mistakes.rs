@@ -195,6 +195,7 @@ fn the_oracle_is_the_same_whatever_runs_it_and_says_what_it_cannot_run() {
         (&["-c", "slo-paternosta"], "did you mean 'slo-paternoster'?"),
         (&["--half", "report"], "--cases"),
         (&["--cases", "2", "-w", "readers"], "cannot be used with"),
+        (&["--cases", "1", "--seed", "6"], "none of them asks for a latency"),
         (&["--out", "kept", "--seed", "2"], "holds cases of another program or seed"),
         (
             &["-d", "maxtor-7l250s0", "--out", "kept"],

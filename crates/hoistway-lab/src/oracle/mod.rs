@@ -4,7 +4,7 @@
 //!
 //! **Method.** A case is a drive and a load with a target. The target runs alone and everything without control, and then
 //! everything under each configuration and under the scheduler of targets with each of 16 settings that stay as they
-//! are ([`settings`]), all with the same seed. The *oracle* is the best of these: the fastest target of those that keep
+//! are ([`Setting`]), all with the same seed. The *oracle* is the best of these: the fastest target of those that keep
 //! the throughput ([`best()`]). It knows what no scheduler can know, as it has seen the run; it is no bound all the same: who
 //! orders flushes or learns within the run may beat it.
 //!

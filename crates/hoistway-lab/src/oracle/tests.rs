@@ -45,23 +45,38 @@ fn a_configuration_is_held_against_settings_with_no_less_throughput() {
         (valve(14), point(0.2, 99.0, 97.0)),
         (valve(24), point(0.4, 100.0, 99.5)),
     ];
-    let over = |of: Point| super::over(&of, &fixed);
-    assert_eq!(over(point(0.3, 98.0, 95.5)), Some(0.3 / 0.1), "half a point is no difference");
-    assert_eq!(over(point(0.3, 99.0, 96.0)), Some(0.3 / 0.2));
-    assert_eq!(over(point(0.3, 98.0, 99.0)), Some(0.3 / 0.4), "the others count, too");
-    assert_eq!(over(point(0.3, 100.0, 130.0)), Some(0.3 / 0.4), "none's is enough for the others");
+    // In thousandths, rounded.
+    let over = |of: Point| super::over(&of, &fixed).map(|x| (x * 1e3).round() / 1e3);
+    assert_eq!(over(point(0.3, 98.0, 95.5)), Some(3.0), "half a point is no difference");
+    assert_eq!(over(point(0.3, 99.0, 96.0)), Some(1.5));
+    assert_eq!(over(point(0.3, 98.0, 99.0)), Some(0.75), "the others count, too");
+    assert_eq!(over(point(0.3, 100.0, 130.0)), Some(0.75), "none's is enough for the others");
     assert_eq!(over(point(0.3, 120.0, 99.0)), None, "nothing fixed gives as much");
     assert_eq!(over(point(None, 98.0, 95.0)), None);
 }
 
-fn target(load: &str, params: &str) -> ProcTemplate {
+/// A target beside hogs or readers, 20 ms of each.
+fn experiment(target: &str) -> Experiment {
+    let procs = "count = 8\nload = \"reader\"\nbs = \"64k\"\ndirect = true\n";
+    let workload = |id: &str, pattern: &str| {
+        format!(
+            "[workload.{id}]\nsummary = \"{id}\"\n[[workload.{id}.procs]]\nname = \"{id}\"\n\
+             pattern = \"{pattern}\"\n{procs}"
+        )
+    };
     let text = format!(
-        "schema = 1\ntitle = \"t\"\nabout = \"a\"\njudge = \"latency\"\ndrives = [\"plextor-px-256m5s\"]\n\
-         configs = [\"none-none\"]\nworkloads = [\"w\"]\nreps = 1\n[host]\nprofile = \"2019\"\n\
-         [window]\nramp = \"0s\"\nmeasured = \"1s\"\ntarget_interval = \"500ms\"\ndevice_interval = \"1s\"\n\
-         [target]\nload = \"{load}\"\n{params}\n[workload.w]\nsummary = \"alone\"\n"
+        "schema = 1\ntitle = \"t\"\nabout = \"a\"\njudge = \"latency\"\n\
+         drives = [\"sata-qlc-1tb\"]\nconfigs = [\"none-none\"]\nworkloads = [\"hogs\"]\nreps = 1\n\
+         [host]\nprofile = \"2019\"\n[window]\nramp = \"0s\"\nmeasured = \"20ms\"\ngrace = \"1s\"\n\
+         target_interval = \"500ms\"\ndevice_interval = \"1s\"\n[target]\n{target}\n{}{}",
+        workload("hogs", "rand"),
+        workload("streams", "seq"),
     );
-    Experiment::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}")).target.unwrap()
+    Experiment::parse("small.toml", &text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn target(load: &str, params: &str) -> ProcTemplate {
+    experiment(&format!("load = \"{load}\"\n{params}")).target.unwrap()
 }
 
 #[test]
@@ -97,20 +112,16 @@ fn names_of_files_are_one_component() {
     assert_eq!(file_name("../x", "a/b.c"), "___x.a_b_c.json");
 }
 
-/// Two short windows on one drive.
+/// Both loads on one drive.
 fn plan(names: &[&str], keep: Option<PathBuf>) -> OraclePlan {
-    let experiment = Arc::new(Experiment::load("control-latency").unwrap());
+    let experiment = Arc::new(experiment("load = \"reader\"\npattern = \"rand\""));
     let drive = DriveFile::load("sata-qlc-1tb").unwrap();
     let of = |w: &str| Subject::named(drive.clone(), &experiment, w).unwrap();
     OraclePlan {
         seed: 1,
-        subjects: ["hog32", "readers"].map(of).to_vec(),
+        subjects: ["hogs", "streams"].map(of).to_vec(),
         configs: names.iter().map(|name| Config::parse(name).unwrap()).collect(),
-        options: Options {
-            duration: Some(hoistway::Nanos::ms(20)),
-            quick: true,
-            ..Options::default()
-        },
+        options: Options::default(),
         keep: keep.map(|dir| (dir, "key".into())),
     }
 }
@@ -122,21 +133,23 @@ fn rows_are_the_same_on_any_number_of_threads_and_go_on_from_what_is_kept() {
     let whole = plan(&["slo-paternoster", "none-bfq"], None).run(2, &stop, &at).unwrap();
     let heads: Vec<_> = whole.iter().map(|r| (r.load.as_str(), r.config.as_str())).collect();
     let expected =
-        ["hog32", "readers"].map(|load| [(load, "slo-paternoster"), (load, "none-bfq")]).concat();
+        ["hogs", "streams"].map(|load| [(load, "slo-paternoster"), (load, "none-bfq")]).concat();
     assert_eq!(heads, expected);
     assert!(whole.iter().all(|r| r.alone < r.none && r.best.is_some()), "{whole:?}");
     // The case is kept without the second configuration, which then is all that runs.
     plan(&["slo-paternoster"], Some(dir.clone())).run(1, &stop, &at).unwrap();
     let first = Mutex::new(None);
-    let told = |done, total| drop(first.lock().unwrap().get_or_insert((done, total)));
+    let told = |done, total| {
+        first.lock().unwrap().get_or_insert((done, total));
+    };
     let again = plan(&["slo-paternoster", "none-bfq"], Some(dir.clone())).run(1, &stop, &told);
     assert_eq!((again.unwrap(), *first.lock().unwrap()), (whole, Some((38, 40))));
     // Another measured time is another case.
     let mut other = plan(&["slo-paternoster"], Some(dir.clone()));
-    other.options.quick = false;
+    other.options.quick = true;
     let refused = other.run(1, &stop, &at).unwrap_err();
     assert!(
-        matches!(&refused, RunError::InTheWay { what } if what.contains("hog32.json")),
+        matches!(&refused, RunError::InTheWay { what } if what.contains("hogs.json")),
         "{refused}"
     );
     stop.store(true, Ordering::Relaxed);

@@ -143,7 +143,7 @@ fn an_interrupted_oracle_goes_on_from_its_finished_cases() {
     let both = args("maxtor-7l250s0,plextor-px-256m5s", "readers");
     let output = interrupted(&folder, &both, || first.is_file());
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert!(stderr(&output).contains("18 of 36 runs are kept, and the same command goes on"));
+    assert!(stderr(&output).contains("19 of 38 runs are kept, and the same command goes on"));
     assert!(output.stdout.is_empty() && !folder.0.join("x/oracle.csv").exists());
     let written = fs::metadata(&first).unwrap().modified().unwrap();
     let again = folder.run(&args("maxtor-7l250s0", "readers,hog32"));

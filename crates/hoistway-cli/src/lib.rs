@@ -62,6 +62,7 @@ fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Compare(options) => verbs::compare::compare(&options),
         Command::Run(options) => verbs::run::run_one(&options),
         Command::Population(options) => verbs::population::population(&options),
+        Command::Oracle(options) => verbs::oracle::oracle(&options),
         Command::WhatIf(options) => verbs::what_if::what_if(&options),
         Command::Describe(options) => verbs::describe::describe(&options),
         Command::ReplayDecisions(options) => verbs::replay_decisions::replay_decisions(&options),

@@ -13,6 +13,7 @@ pub mod explain;
 pub mod grid;
 pub mod judge;
 pub mod merge;
+pub mod oracle;
 pub mod population;
 pub mod recommend;
 pub mod registry;

@@ -3,8 +3,10 @@
 //! Each run depends on its own job alone and results are put together in the order of the grid, so they
 //! do not depend on the number of threads or on which of them was faster.
 
+mod pool;
 mod share;
 
+pub(crate) use pool::in_order;
 pub use share::{Share, ShareError};
 
 use crate::config::Config;

@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Drives and loads", &["calibrate", "emulate", "record", "describe", "replay"]),
     ("Serve storage", &["serve", "ctl", "top"]),
     ("Beside Linux", &["linux", "differ", "replay-decisions", "validate"]),
-    ("Research", &["reproduce", "population"]),
+    ("Research", &["reproduce", "population", "oracle"]),
     ("Help", &["list", "show", "restore", "completions"]),
 ];
 
@@ -66,6 +66,8 @@ pub enum Command {
     Reproduce(verbs::reproduce::Reproduce),
     /// Judge configurations on random drives under random loads: how much throughput they keep, what a target waits
     Population(verbs::population::Population),
+    /// Hold configurations against the best fixed setting of the drive and the load, and against the bound of latency
+    Oracle(verbs::oracle::Oracle),
     /// Find out in the simulator whether latency targets would be kept, and what they cost
     WhatIf(verbs::what_if::WhatIf),
     /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set

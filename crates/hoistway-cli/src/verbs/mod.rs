@@ -7,6 +7,7 @@ pub mod describe;
 pub mod diff;
 pub mod list;
 pub mod merge;
+pub mod oracle;
 pub mod population;
 pub mod recommend;
 pub mod repeat;

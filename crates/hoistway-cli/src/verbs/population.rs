@@ -83,7 +83,7 @@ pub enum HalfArg {
 }
 
 impl HalfArg {
-    fn half(self) -> Half {
+    pub(super) fn half(self) -> Half {
         match self {
             HalfArg::All => Half::All,
             HalfArg::Design => Half::Design,
@@ -99,7 +99,7 @@ pub fn population(options: &Population) -> Result<(), Failure> {
     if let Some(number) = options.print_load {
         return print(&Case::draw(options.seed, number).experiment.text);
     }
-    let configs = configs(options)?;
+    let configs = configs(&options.config, USUAL)?;
     let names: Vec<String> = configs.iter().map(|c| c.id.clone()).collect();
     let of = judged(options, &names)?;
     let numbers = match options.case {
@@ -132,10 +132,10 @@ pub fn population(options: &Population) -> Result<(), Failure> {
 }
 
 /// Those beside the reference.
-fn configs(options: &Population) -> Result<Vec<Config>, Failure> {
-    let usual: Vec<String> = USUAL.iter().map(|c| (*c).to_string()).collect();
+pub(super) fn configs(given: &[String], usual: &[&str]) -> Result<Vec<Config>, Failure> {
+    let usual: Vec<String> = usual.iter().map(|c| (*c).to_string()).collect();
     let mut all: Vec<Config> = Vec::new();
-    for text in chosen(&options.config, &usual, "configuration")? {
+    for text in chosen(given, &usual, "configuration")? {
         let config = Config::parse(&text).map_err(|e| Failure::Usage(e.to_string()))?;
         if all.iter().any(|c| c.id == config.id) {
             return Err(Failure::Usage(format!("configuration '{}' is given twice", config.id)));

@@ -261,6 +261,8 @@ fn arguments_that_are_no_text_work_or_are_refused() {
         &["diff", "dir"],
         &["reproduce"],
         &["population", "--config"],
+        &["oracle"],
+        &["oracle", "--drive"],
         &["what-if", "--drive"],
         &["describe"],
         &["replay"],

@@ -130,3 +130,24 @@ fn kept_runs_of_another_command_are_not_used() {
     let fresh = interrupted(&folder, &[&args("400")[..], &["--fresh"]].concat(), || true);
     assert!(!stderr(&fresh).contains("reusing"), "{}", stderr(&fresh));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_oracle_goes_on_from_its_finished_cases() {
+    let (folder, other) = (Folder::new("oracle-resume"), Folder::new("oracle-whole"));
+    let args = |drives: &'static str, loads: &'static str| {
+        ["oracle", "-d", drives, "-w", loads, "--quick", "--csv", "--jobs", "1", "--out", "x"]
+    };
+    // The disk has few requests to simulate, the flash drive behind it a hundred times as many.
+    let first = folder.0.join("x/maxtor-7l250s0.readers.json");
+    let both = args("maxtor-7l250s0,plextor-px-256m5s", "readers");
+    let output = interrupted(&folder, &both, || first.is_file());
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("19 of 38 runs are kept, and the same command goes on"));
+    assert!(output.stdout.is_empty() && !folder.0.join("x/oracle.csv").exists());
+    let written = fs::metadata(&first).unwrap().modified().unwrap();
+    let again = folder.run(&args("maxtor-7l250s0", "readers,hog32"));
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), written, "not run again");
+    assert_eq!(stdout(&again), stdout(&other.run(&args("maxtor-7l250s0", "readers,hog32"))));
+}

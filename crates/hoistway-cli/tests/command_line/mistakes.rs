@@ -157,6 +157,58 @@ fn a_population_is_the_same_whatever_runs_it_and_its_cases_are_files() {
 }
 
 #[test]
+fn the_oracle_is_the_same_whatever_runs_it_and_says_what_it_cannot_run() {
+    let folder = Folder::new("oracle");
+    let run = |args: &[&str]| {
+        let args = [&["oracle", "-d", "maxtor-7l250s0", "--quick", "--quiet"], args].concat();
+        let output = folder.run(&args);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let both = ["-w", "readers,hog32", "-c", "slo-paternoster,bfq", "--csv"];
+    let whole = run(&[&both[..], &["-j", "2"]].concat());
+    let heads = whole.lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        [cells[0], cells[1], cells[5]].join(" ")
+    });
+    let expected = ["readers slo-paternoster", "readers bfq", "hog32 slo-paternoster", "hog32 bfq"];
+    assert_eq!(heads.collect::<Vec<_>>(), expected.map(|case| format!("maxtor-7l250s0 {case}")));
+    // The other load and configuration are added to what is there.
+    run(&["-w", "readers", "--out", "kept"]);
+    assert_eq!(run(&[&both[..], &["-j", "1", "--out", "kept"]].concat()), whole);
+    assert_eq!(folder.file("kept/oracle.csv"), whole.as_bytes());
+    let json: serde_json::Value = serde_json::from_slice(&folder.file("kept/oracle.json")).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!((&json["seed"], &row["load"]), (&1.into(), &"readers".into()));
+    assert!(row["alone_mean_ms"].as_f64() < row["none_mean_ms"].as_f64(), "{row}");
+    assert!(row["best"]["setting"].is_string() && row["bound_ms"].as_f64() > Some(0.0), "{row}");
+    let table = run(&["-w", "readers", "--out", "kept"]);
+    assert!(table.contains("  oracle  ") && table.contains("slo-paternoster"), "{table}");
+    let drawn = folder.run(&["oracle", "--cases", "1", "--half", "report", "--csv", "--quick"]);
+    assert!(stdout(&drawn).contains("\nrandom-1-1,load-1-1,"), "{}", stderr(&drawn));
+    for (args, part) in [
+        (&["-w", "reader"][..], "did you mean 'readers'?"),
+        (&["-w", "alone"], "control-latency/alone has nobody beside the target"),
+        (&["fairness-2010"], "has no target; name a workload with a target and others beside it"),
+        (&["-d", "maxtor-7l250s"], "did you mean 'maxtor-7l250s0'?"),
+        (&["-c", "none-none"], "everything is told against none-none"),
+        (&["-c", "slo-paternosta"], "did you mean 'slo-paternoster'?"),
+        (&["--half", "report"], "--cases"),
+        (&["--cases", "2", "-w", "readers"], "cannot be used with"),
+        (&["--cases", "1", "--seed", "6"], "none of them asks for a latency"),
+        (&["--out", "kept", "--seed", "2"], "holds cases of another program or seed"),
+        (
+            &["-d", "maxtor-7l250s0", "--out", "kept"],
+            "kept/maxtor-7l250s0.readers.json is of another",
+        ),
+    ] {
+        let output = folder.run(&[&["oracle"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn mistakes_in_files_name_file_and_line() {
     let folder = Folder::new("files");
     let shown = stdout(&folder.run(&["show", "latency-2019"]));

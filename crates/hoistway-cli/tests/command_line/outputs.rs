@@ -22,6 +22,7 @@ const SIMULATED: &[Case] = &[
     ("describe --html", "describe trace --html {}", ".html"),
     ("merge --out", "merge none --out {}", ".html"),
     ("merge --out", "merge none --out {}", ""),
+    ("oracle --out", "oracle -d maxtor-7l250s0 -w readers --quick --out {}", ""),
     ("population --out", "population --cases 1 --out {}", ""),
     ("recommend --rules", "recommend none --rules {}", ""),
     ("replay --out", "replay trace -c none -d null-block --out {}", ""),
@@ -187,6 +188,7 @@ fn nothing_of_others_is_touched_beside_and_below_what_is_named() {
         ),
         ("bench -d null-block --out x", &["x/bench-latency", "x/.bench-latency.partial"]),
         ("population --cases 1 --out x", &["x/key"]),
+        ("oracle -d maxtor-7l250s0 -w readers --quick --out x", &["x/key"]),
     ];
     for (command, places) in cases {
         for place in *places {
@@ -285,6 +287,7 @@ fn what_hoistway_wrote_is_replaced() {
         "merge both --out merged --apart",
         "merge both --out merged.html --apart",
         "population --cases 1 -c none --out cases",
+        "oracle -d maxtor-7l250s0 -w readers --quick --out best",
     ] {
         for time in ["first", "second"] {
             let output = try_it(&folder, command);

@@ -19,23 +19,21 @@
 //! a figure; the ranges are those of the classes, not of a market.
 
 pub mod drive;
+pub(crate) mod keep;
 pub mod load;
 pub mod summary;
 
 use crate::config::{Config, ConfigError};
 use crate::experiment::{Experiment, Options};
-use crate::run::{RunError, guarded};
+use crate::run::{RunError, guarded, in_order};
 use crate::stats;
-use crate::words::unquoted;
-use hoistway_files::input::{self, Limit};
-use hoistway_files::{Dir, Kind, Place, PlaceError};
+use hoistway_files::Dir;
 use hoistway_run::{JobError, Outcome, Role};
 use hoistway_sim::drive::DriveFile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Everything is told against it.
@@ -156,7 +154,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn of(outcome: &Outcome) -> Figures {
+    pub(crate) fn of(outcome: &Outcome) -> Figures {
         let seconds = (outcome.measured.0 as f64 / 1e9).max(1e-9);
         let device = outcome.device.read_bytes + outcome.device.written_bytes;
         let others = || outcome.procs.iter().filter(|p| p.role == Role::Interferer);
@@ -287,6 +285,16 @@ impl fmt::Display for PopulationError {
 
 impl std::error::Error for PopulationError {}
 
+impl From<RunError> for PopulationError {
+    fn from(error: RunError) -> PopulationError {
+        match error {
+            RunError::Keep { what } => PopulationError::Keep { what },
+            RunError::InTheWay { what } => PopulationError::InTheWay { what },
+            error => PopulationError::Broken(error),
+        }
+    }
+}
+
 /// What is to run.
 #[derive(Debug)]
 pub struct PopulationPlan {
@@ -309,36 +317,22 @@ impl PopulationPlan {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Finished>, PopulationError> {
         let reference = Config::parse(REFERENCE).map_err(PopulationError::Config)?;
-        let keep = self.keep.as_ref().map(|(dir, key)| open(dir, key)).transpose()?;
-        let slots: Vec<Mutex<Option<Result<Finished, PopulationError>>>> =
-            self.numbers.iter().map(|_| Mutex::new(None)).collect();
-        let (next, done, failed) =
-            (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-        let work = || {
-            while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&number) = self.numbers.get(index) else { return };
-                let case = || self.case(number, &reference, keep.as_ref(), stop);
-                let finished = guarded(|| format!("case {number}"), case);
-                let finished = finished.unwrap_or_else(|e| Err(PopulationError::Broken(e)));
-                failed.fetch_or(finished.is_err(), Ordering::Relaxed);
-                *slots[index].lock().expect("no thread panics while it holds the lock") =
-                    Some(finished);
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-            }
+        let keep = self.keep.as_ref().map(|(dir, key)| keep::open(dir, key)).transpose()?;
+        let done = AtomicUsize::new(0);
+        let work = |index: usize| {
+            let number = self.numbers[index];
+            let case = || self.case(number, &reference, keep.as_ref(), stop);
+            let finished = guarded(|| format!("case {number}"), case);
+            let finished = finished.unwrap_or_else(|e| Err(e.into()));
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            finished
         };
-        std::thread::scope(|scope| {
-            for _ in 0..threads.clamp(1, self.numbers.len().max(1)) {
-                scope.spawn(work);
-            }
-        });
-        let taken = |slot: Mutex<Option<_>>| slot.into_inner().expect("no thread panicked");
-        let all: Vec<_> = slots.into_iter().map(taken).collect();
+        let all = in_order(self.numbers.len(), threads, stop, &work);
         if stop.load(Ordering::Relaxed) {
             return Err(PopulationError::Interrupted);
         }
         // The first failure of the list; cases are missing only behind one.
-        all.into_iter().map(|slot| slot.unwrap_or(Err(PopulationError::Interrupted))).collect()
+        all.into_iter().map(|case| case.unwrap_or(Err(PopulationError::Interrupted))).collect()
     }
 
     /// One case: what is kept of it, and what is missing.
@@ -349,18 +343,10 @@ impl PopulationPlan {
         keep: Option<&Dir>,
         stop: &AtomicBool,
     ) -> Result<Finished, PopulationError> {
-        let told = |e: &dyn fmt::Display| PopulationError::Keep { what: e.to_string() };
-        let place = keep.map(|dir| dir.place(format!("case-{number:06}.json"))).transpose();
-        let place = place.map_err(|e| told(&e))?;
-        let kept = place.as_ref().and_then(|place| text(place, CASE));
-        let mut finished = match kept {
-            Some(text) => serde_json::from_str::<Finished>(&text).map_err(|e| {
-                let place = place.as_ref().map(Place::path).unwrap_or_default();
-                let what = unquoted(&e.to_string());
-                told(&format!("{}: {what}; delete it and run again", place.display()))
-            })?,
-            None => Finished::empty(),
-        };
+        let place =
+            keep.map(|dir| keep::place(dir, &format!("case-{number:06}.json"))).transpose()?;
+        let kept = place.as_ref().map(keep::read::<Finished>).transpose()?.flatten();
+        let mut finished = kept.unwrap_or_else(Finished::empty);
         let fresh = finished.runs.is_empty();
         let wanted = self.configs.iter().filter(|c| !finished.runs.contains_key(&c.id));
         let missing: Vec<&Config> = wanted.collect();
@@ -377,7 +363,7 @@ impl PopulationPlan {
                 error => PopulationError::Job { case: number, config: config.id.clone(), error },
             })?;
             finished.runs.insert(name.to_string(), figures);
-            Ok(())
+            Ok::<(), PopulationError>(())
         };
         if fresh {
             run(reference, load::WORKLOAD, REFERENCE)?;
@@ -390,10 +376,10 @@ impl PopulationPlan {
                 run(config, load::WORKLOAD, &config.id)?;
             }
         }
-        match place {
-            None => Ok(finished),
-            Some(place) => finished.write(&place).map(|()| finished),
+        if let Some(place) = place {
+            keep::write(&place, &finished)?;
         }
+        Ok(finished)
     }
 }
 
@@ -421,51 +407,6 @@ impl Finished {
             runs: BTreeMap::new(),
         }
     }
-
-    /// The file appears as a whole.
-    fn write(&self, place: &Place) -> Result<(), PopulationError> {
-        let text = serde_json::to_string_pretty(self).expect("plain data");
-        let written = place.replace(text.as_bytes(), Kind::Named);
-        written.map_err(|e| PopulationError::Keep { what: e.to_string() })
-    }
-}
-
-const CASE: Limit = Limit { what: "a finished case", bytes: 4 << 20 };
-const KEY: Limit = Limit { what: "the key of a population", bytes: 64 << 10 };
-
-/// The folder of finished cases. Those of another program or seed are not used and not deleted either.
-fn open(dir: &Path, key: &str) -> Result<Dir, PopulationError> {
-    let wrong = |e: PlaceError| match e {
-        PlaceError::Io { .. } => PopulationError::Keep { what: e.to_string() },
-        e => PopulationError::InTheWay { what: e.to_string() },
-    };
-    let place = Place::make(dir).map_err(wrong)?;
-    place.may_fill(|dir| dir.holds(KEY_FILE, Kind::Named)).map_err(wrong)?;
-    let there = place.identity().map_err(wrong)?.is_some();
-    let folder = if there { place.open_dir() } else { place.make_dir(0o777) }.map_err(wrong)?;
-    let file = folder.place(KEY_FILE).map_err(wrong)?;
-    if text(&file, KEY).is_some_and(|known| known == key) {
-        return Ok(folder);
-    }
-    if file.identity().map_err(wrong)?.is_some() {
-        let dir = dir.display();
-        let what = format!(
-            "{dir} holds cases of another program or seed (its file {dir}/{KEY_FILE}); choose another \
-             folder or delete it"
-        );
-        return Err(PopulationError::InTheWay { what });
-    }
-    let made = file.replace(key.as_bytes(), Kind::New);
-    made.and_then(|()| place.fill(|_| true)).map_err(wrong)
-}
-
-/// The file that says what cases belong to.
-const KEY_FILE: &str = "key";
-
-/// The text of a file in the folder; `None`: it is none, or too long.
-fn text(place: &Place, limit: Limit) -> Option<String> {
-    let bytes = input::bounded(place.open().ok()?, limit.bytes).ok()??;
-    String::from_utf8(bytes).ok()
 }
 
 /// The values at these parts of a sorted list, linear between neighbours.

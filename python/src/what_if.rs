@@ -86,7 +86,8 @@ pub fn what_if<'py>(
         let progress = |done: usize, total: usize| {
             tell(Far { part: done as f64 / total.max(1) as f64, done, total });
         };
-        let report = question.answer(threads, stop, &progress)?;
+        let basis = question.basis(threads, stop, &progress)?;
+        let report = question.answer(basis, threads, stop, &progress)?;
         Ok(json(&question, &report).to_string())
     })?;
     let json = py.import("json")?.call_method1("loads", (text,))?;

@@ -104,7 +104,7 @@ pub static ENTRY: Entry = Entry {
 /// Not more: uncut requests in 256 tags made each change of the cut slow (specs/paternoster.md 2).
 const TAGS: u32 = 128;
 /// Of the tags, what greedy requests may hold. Without the reserve targets wait for a tag: 4.5 times the latency of
-/// buffered writes (specs/paternoster.md 10). So did start-ups beside writers: a minute instead of seven seconds.
+/// buffered writes (specs/paternoster.md 11). So did start-ups beside writers: a minute instead of seven seconds.
 const GREEDY_PERCENT: u32 = 75;
 /// Rows of async requests when rows are on: nobody waits for them, and media with few open units want 4 MiB.
 const ASYNC_ROW: u64 = 512 * UNIT;

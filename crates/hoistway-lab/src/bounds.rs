@@ -53,7 +53,7 @@ impl Measures {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand {
+pub struct LatencyDemand {
     /// The part of R that the others may lose.
     pub loss: f64,
     /// The mean latency, in lone ones.
@@ -62,38 +62,38 @@ pub struct Demand {
 
 /// A bound, and whether the demand is within it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bound {
+pub struct LatencyBound {
     /// The least mean latency, in lone ones.
     pub factor: f64,
     /// The demand is not below it.
     pub allows: bool,
 }
 
-impl Demand {
-    fn beside(&self, factor: f64) -> Bound {
-        Bound { factor, allows: self.factor >= factor }
+impl LatencyDemand {
+    fn beside(&self, factor: f64) -> LatencyBound {
+        LatencyBound { factor, allows: self.factor >= factor }
     }
 }
 
 /// The bounds for a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
+pub struct LatencyBounds {
     /// What was measured.
     pub of: Measures,
     /// What is asked for.
-    pub demand: Demand,
+    pub demand: LatencyDemand,
     /// Any drive.
-    pub b1: Bound,
+    pub b1: LatencyBound,
     /// A disk, where the others stream.
-    pub b2: Option<Bound>,
+    pub b2: Option<LatencyBound>,
 }
 
-impl Bounds {
+impl LatencyBounds {
     /// Those of a drive, which rotates or not.
-    pub fn new(of: Measures, demand: Demand, rotates: bool) -> Bounds {
+    pub fn new(of: Measures, demand: LatencyDemand, rotates: bool) -> LatencyBounds {
         let visits = if rotates { of.least_factor_of_visits(demand.loss) } else { None };
         let b1 = demand.beside(of.least_factor(demand.loss));
-        Bounds { of, demand, b1, b2: visits.map(|factor| demand.beside(factor)) }
+        LatencyBounds { of, demand, b1, b2: visits.map(|factor| demand.beside(factor)) }
     }
 }
 
@@ -122,10 +122,10 @@ mod tests {
     /// Others at 95 % and 4 x lone go together from 5 blocks on.
     #[test]
     fn a_twentieth_and_four_times_lone_need_five_blocks() {
-        let demand = Demand { loss: 0.05, factor: 4.0 };
+        let demand = LatencyDemand { loss: 0.05, factor: 4.0 };
         for (blocks, allows) in [(3.1, false), (4.99, false), (5.01, true), (40.0, true)] {
             let of = closed(blocks * 4096.0 / 1e-3, 1e-3);
-            let bounds = Bounds::new(of, demand, false);
+            let bounds = LatencyBounds::new(of, demand, false);
             assert!(near(of.blocks(), blocks));
             assert_eq!(bounds.b1.allows, allows, "{blocks} blocks: {bounds:?}");
             assert_eq!(bounds.b2, None, "no disk");
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn a_visit_of_a_disk_costs_more_than_what_it_moves() {
         let disk = closed(130e6, 13e-3);
-        let bounds = Bounds::new(disk, Demand { loss: 0.05, factor: 4.0 }, true);
+        let bounds = LatencyBounds::new(disk, LatencyDemand { loss: 0.05, factor: 4.0 }, true);
         assert!(bounds.b1.allows && near(bounds.b1.factor, 1.0), "{bounds:?}");
         let visits = bounds.b2.expect("a disk");
         assert!(!visits.allows && near(visits.factor, 50.0), "{visits:?}");
-        assert!(Demand { loss: 0.05, factor: 60.0 }.beside(visits.factor).allows);
+        assert!(LatencyDemand { loss: 0.05, factor: 60.0 }.beside(visits.factor).allows);
         let rare = Measures { ios: 1.0, ..disk };
         assert!(near(rare.least_factor_of_visits(0.05).unwrap(), 1.0), "32 ms a second");
         let deep = Measures { ios: 300.0, ..disk };

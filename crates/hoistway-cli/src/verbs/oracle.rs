@@ -12,7 +12,7 @@ use hoistway_files::Kind;
 use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::grid::Plan;
-use hoistway_lab::oracle::{self, OraclePlan, Point, Row, Subject};
+use hoistway_lab::oracle::{self, OraclePlan, OraclePoint, OracleSubject, Row};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub fn oracle(options: &Oracle) -> Result<(), Failure> {
     let subjects = match options.cases {
         Some(cases) => {
             let numbers = options.half.half().numbers(cases);
-            let drawn = Subject::drawn(options.seed, &numbers, threads, &stop);
+            let drawn = OracleSubject::drawn(options.seed, &numbers, threads, &stop);
             if drawn.is_empty() && !stop.load(Ordering::Relaxed) {
                 let what = format!("--cases {cases}: none of them asks for a latency; take more");
                 return Err(Failure::Usage(what));
@@ -121,7 +121,7 @@ pub fn oracle(options: &Oracle) -> Result<(), Failure> {
 }
 
 /// The drives and workloads that are named, or the usual ones.
-fn named(options: &Oracle, configs: &[Config]) -> Result<Vec<Subject>, Failure> {
+fn named(options: &Oracle, configs: &[Config]) -> Result<Vec<OracleSubject>, Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
     let name = options.experiment.as_deref().unwrap_or(USUAL);
     let experiment = Experiment::load(name).map_err(|e| usage(&e))?;
@@ -135,7 +135,7 @@ fn named(options: &Oracle, configs: &[Config]) -> Result<Vec<Subject>, Failure> 
     let mut refused = None;
     for drive in &grid.drives {
         for workload in &grid.workloads {
-            match Subject::named(drive.clone(), &experiment, workload) {
+            match OracleSubject::named(drive.clone(), &experiment, workload) {
                 Ok(subject) => subjects.push(subject),
                 Err(e) if options.workload.is_empty() => refused = Some(e),
                 Err(e) => return Err(usage(&e)),
@@ -187,7 +187,7 @@ fn table(rows: &[Row]) -> String {
     let mut table = Table::new(&heads, 3);
     let number = |value: Option<f64>| value.map_or_else(|| "-".into(), three);
     let ms = |ns: Option<f64>| number(ns.map(|ns| ns / 1e6));
-    let kept = |p: &Point| format!("{:.0}/{:.0}", p.all, p.others);
+    let kept = |p: &OraclePoint| format!("{:.0}/{:.0}", p.all, p.others);
     for row in rows {
         let (setting, of) = match &row.best {
             Some(best) => {

@@ -1,6 +1,6 @@
 //! The choice of the best setting, what a configuration is worth beside it, and the bound.
 
-use super::Setting;
+use super::FixedSetting;
 use crate::experiment::ProcTemplate;
 use crate::population::Figures;
 use hoistway_sim::load::params;
@@ -14,7 +14,7 @@ const LOSS: f64 = 0.05;
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct OraclePoint {
     /// The target's mean latency in ns; `None`: it had no I/O.
     pub mean: Option<f64>,
     /// What the drive moved, in percent of none's.
@@ -23,11 +23,11 @@ pub struct Point {
     pub others: f64,
 }
 
-impl Point {
-    pub(super) fn of(run: &Figures, none: &Figures) -> Point {
+impl OraclePoint {
+    pub(super) fn of(run: &Figures, none: &Figures) -> OraclePoint {
         let percent = |a: f64, b: f64| if b > 0.0 { 100.0 * a / b } else { 100.0 };
         let (all, others) = (percent(run.total, none.total), percent(run.others, none.others));
-        Point { mean: run.mean, all, others }
+        OraclePoint { mean: run.mean, all, others }
     }
 
     fn keeps(&self, [all, others]: [f64; 2]) -> bool {
@@ -39,15 +39,18 @@ impl Point {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
     /// Which.
-    pub setting: Setting,
+    pub setting: FixedSetting,
     /// What it gave.
-    pub point: Point,
+    pub point: OraclePoint,
     /// None keeps the throughput: it is the one with the most.
     pub max: bool,
 }
 
 /// The fastest of those that are good enough; the first of equals.
-fn fastest(fixed: &[(Setting, Point)], least: [f64; 2]) -> Option<(Setting, Point, f64)> {
+fn fastest(
+    fixed: &[(FixedSetting, OraclePoint)],
+    least: [f64; 2],
+) -> Option<(FixedSetting, OraclePoint, f64)> {
     let enough = fixed.iter().filter(|(_, point)| point.keeps(least));
     let known = enough.filter_map(|&(setting, point)| Some((setting, point, point.mean?)));
     known.min_by(|a, b| a.2.total_cmp(&b.2))
@@ -55,7 +58,7 @@ fn fastest(fixed: &[(Setting, Point)], least: [f64; 2]) -> Option<(Setting, Poin
 
 /// The setting with the least mean latency of those that leave 97 % of all and 94 % of the others; where none does, the one
 /// with the most throughput. `None`: the target had no I/O under any.
-pub fn best(fixed: &[(Setting, Point)]) -> Option<Best> {
+pub fn best(fixed: &[(FixedSetting, OraclePoint)]) -> Option<Best> {
     if let Some((setting, point, _)) = fastest(fixed, KEPT) {
         return Some(Best { setting, point, max: false });
     }
@@ -68,7 +71,7 @@ pub fn best(fixed: &[(Setting, Point)]) -> Option<Best> {
 /// Mean latency over that of the fastest setting with no less throughput: of all, and of the others as far as it is not above
 /// none's (programs that write into the page cache may receive more than the drive moves). `None`: there is no such
 /// setting.
-pub fn over(of: &Point, fixed: &[(Setting, Point)]) -> Option<f64> {
+pub fn over(of: &OraclePoint, fixed: &[(FixedSetting, OraclePoint)]) -> Option<f64> {
     let (_, _, least) = fastest(fixed, [of.all - SAME, of.others.min(100.0) - SAME])?;
     Some(of.mean? / least)
 }

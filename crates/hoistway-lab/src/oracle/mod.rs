@@ -4,7 +4,7 @@
 //!
 //! **Method.** A case is a drive and a load with a target. The target runs alone and everything without control, and then
 //! everything under each configuration and under the scheduler of targets with each of 16 settings that stay as they
-//! are ([`Setting`]), all with the same seed. The *oracle* is the best of these: the fastest target of those that keep
+//! are ([`FixedSetting`]), all with the same seed. The *oracle* is the best of these: the fastest target of those that keep
 //! the throughput ([`best()`]). It knows what no scheduler can know, as it has seen the run; it is no bound all the same: who
 //! orders flushes or learns within the run may beat it.
 //!
@@ -20,8 +20,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use best::{Best, Point, best, bound, over};
-pub use settings::Setting;
+pub use best::{Best, OraclePoint, best, bound, over};
+pub use settings::FixedSetting;
 pub use table::{Row, csv, json};
 
 use crate::config::{Config, ConfigError};
@@ -43,7 +43,7 @@ const ALONE: &str = "alone";
 
 /// A drive under a load.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct OracleSubject {
     drive: DriveFile,
     experiment: Arc<Experiment>,
     workload: String,
@@ -72,7 +72,7 @@ impl fmt::Display for NoQuestion {
 
 impl std::error::Error for NoQuestion {}
 
-impl Subject {
+impl OracleSubject {
     /// A drive with its faults, and a workload of an experiment, which exists.
     ///
     /// # Errors
@@ -82,9 +82,9 @@ impl Subject {
         drive: DriveFile,
         experiment: &Arc<Experiment>,
         workload: &str,
-    ) -> Result<Subject, NoQuestion> {
+    ) -> Result<OracleSubject, NoQuestion> {
         let (experiment, workload) = (Arc::clone(experiment), workload.to_string());
-        let subject = Subject { drive, experiment, load: workload.clone(), workload };
+        let subject = OracleSubject { drive, experiment, load: workload.clone(), workload };
         let lacks = match (subject.target(), subject.workload().procs.is_empty()) {
             (None, _) => "no target",
             (_, true) => "nobody beside the target",
@@ -94,10 +94,15 @@ impl Subject {
     }
 
     /// Those of the population of `seed` with these numbers that ask for a latency.
-    pub fn drawn(seed: u64, numbers: &[u32], threads: usize, stop: &AtomicBool) -> Vec<Subject> {
-        let draw = |index: usize| -> Result<Option<Subject>, ()> {
+    pub fn drawn(
+        seed: u64,
+        numbers: &[u32],
+        threads: usize,
+        stop: &AtomicBool,
+    ) -> Vec<OracleSubject> {
+        let draw = |index: usize| -> Result<Option<OracleSubject>, ()> {
             let case = Case::draw(seed, numbers[index]);
-            Ok((case.question == Question::Latency).then(|| Subject {
+            Ok((case.question == Question::Latency).then(|| OracleSubject {
                 drive: case.drive,
                 load: case.experiment.id.clone(),
                 experiment: Arc::new(case.experiment),
@@ -117,7 +122,7 @@ impl Subject {
     }
 
     /// The fixed settings that are tried on its drive.
-    pub fn settings(&self) -> &'static [Setting] {
+    pub fn settings(&self) -> &'static [FixedSetting] {
         settings::of(self.drive.identity.rotational)
     }
 
@@ -127,7 +132,12 @@ impl Subject {
     }
 
     /// One run; under [`ALONE`] without the others.
-    fn run(&self, way: &Way, plan: &OraclePlan, stop: &AtomicBool) -> Result<Figures, JobError> {
+    fn run(
+        &self,
+        way: &OracleRun,
+        plan: &OraclePlan,
+        stop: &AtomicBool,
+    ) -> Result<Figures, JobError> {
         let (workload, options) = (self.workload(), &plan.options);
         let job = self.experiment.job(&self.drive, workload, &way.config, plan.seed, options);
         let mut job = job?;
@@ -141,7 +151,7 @@ impl Subject {
 
 /// What one run is under.
 #[derive(Clone, Debug)]
-struct Way {
+struct OracleRun {
     /// Its name among the runs of a case.
     name: String,
     config: Config,
@@ -149,7 +159,7 @@ struct Way {
 
 /// A case with all its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finished {
+pub struct OracleCase {
     drive: String,
     load: String,
     inputs: String,
@@ -163,7 +173,7 @@ pub struct OraclePlan {
     /// Of every run.
     pub seed: u64,
     /// Drives under loads.
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<OracleSubject>,
     /// Configurations that are told against the oracle.
     pub configs: Vec<Config>,
     /// What is changed about every run.
@@ -173,8 +183,8 @@ pub struct OraclePlan {
 }
 
 /// A case in the making.
-struct Open {
-    case: Finished,
+struct OpenCase {
+    case: OracleCase,
     place: Option<Place>,
     missing: usize,
 }
@@ -234,16 +244,16 @@ impl OraclePlan {
     }
 
     /// What is kept of a case.
-    fn open(&self, subject: &Subject, keep: Option<&Dir>) -> Result<Open, RunError> {
+    fn open(&self, subject: &OracleSubject, keep: Option<&Dir>) -> Result<OpenCase, RunError> {
         let (drive, load) = (subject.drive.id.clone(), subject.load.clone());
         let place = keep.map(|dir| keep::place(dir, &file_name(&drive, &load))).transpose()?;
         let inputs = subject.inputs(&self.options);
-        let fresh = Finished { drive, load, inputs, runs: BTreeMap::new() };
-        let kept = place.as_ref().map(keep::read::<Finished>).transpose()?.flatten();
+        let fresh = OracleCase { drive, load, inputs, runs: BTreeMap::new() };
+        let kept = place.as_ref().map(keep::read::<OracleCase>).transpose()?.flatten();
         let case = match (kept, &place) {
             (None, _) | (_, None) => fresh,
             (Some(kept), Some(place)) => {
-                let same = Finished { runs: BTreeMap::new(), ..kept.clone() } == fresh;
+                let same = OracleCase { runs: BTreeMap::new(), ..kept.clone() } == fresh;
                 if !same {
                     let path = place.path();
                     let what = format!(
@@ -256,27 +266,32 @@ impl OraclePlan {
                 kept
             }
         };
-        Ok(Open { case, place, missing: 0 })
+        Ok(OpenCase { case, place, missing: 0 })
     }
 
     /// Everything that runs of a case, each once.
-    fn ways(&self, subject: &Subject) -> Result<Vec<Way>, ConfigError> {
+    fn ways(&self, subject: &OracleSubject) -> Result<Vec<OracleRun>, ConfigError> {
         let reference = Config::parse(REFERENCE)?;
         let mut ways = vec![
-            Way { name: ALONE.into(), config: reference.clone() },
-            Way { name: reference.id.clone(), config: reference },
+            OracleRun { name: ALONE.into(), config: reference.clone() },
+            OracleRun { name: reference.id.clone(), config: reference },
         ];
         let fixed: Result<Vec<Config>, ConfigError> =
             subject.settings().iter().map(|s| Config::parse(&s.config())).collect();
         for config in self.configs.iter().cloned().chain(fixed?) {
             if ways.iter().all(|way| way.name != config.id) {
-                ways.push(Way { name: config.id.clone(), config });
+                ways.push(OracleRun { name: config.id.clone(), config });
             }
         }
         Ok(ways)
     }
 
-    fn one(&self, subject: &Subject, way: &Way, stop: &AtomicBool) -> Result<Figures, RunError> {
+    fn one(
+        &self,
+        subject: &OracleSubject,
+        way: &OracleRun,
+        stop: &AtomicBool,
+    ) -> Result<Figures, RunError> {
         let cell = || format!("{}/{}/{}", subject.drive.id, way.name, subject.load);
         match guarded(cell, || subject.run(way, self, stop))? {
             Ok(figures) => Ok(figures),
@@ -286,10 +301,10 @@ impl OraclePlan {
     }
 
     /// What a finished case says of each configuration.
-    fn rows(&self, subject: &Subject, case: &Finished) -> Vec<Row> {
+    fn rows(&self, subject: &OracleSubject, case: &OracleCase) -> Vec<Row> {
         let none = &case.runs[REFERENCE];
-        let point = |name: String| Point::of(&case.runs[&name], none);
-        let fixed: Vec<(Setting, Point)> =
+        let point = |name: String| OraclePoint::of(&case.runs[&name], none);
+        let fixed: Vec<(FixedSetting, OraclePoint)> =
             subject.settings().iter().map(|s| (*s, point(s.config()))).collect();
         let best = best(&fixed);
         let row = |config: &Config| {

@@ -1,6 +1,6 @@
 //! What the oracle says, for programs.
 
-use super::{Best, Point};
+use super::{Best, OraclePoint};
 use std::fmt::Write as _;
 
 /// A configuration on a drive under a load, and the oracle beside it. Times are in ns.
@@ -19,7 +19,7 @@ pub struct Row {
     /// The configuration.
     pub config: String,
     /// What it gave.
-    pub of: Point,
+    pub of: OraclePoint,
     /// The best fixed setting.
     pub best: Option<Best>,
     /// The configuration's mean latency over that of the fastest setting with no less throughput ([`over`](super::over())).
@@ -69,7 +69,7 @@ pub fn csv(rows: &[Row]) -> String {
 
 /// Everything as one document.
 pub fn json(rows: &[Row], seed: u64) -> serde_json::Value {
-    let point = |p: &Point| {
+    let point = |p: &OraclePoint| {
         serde_json::json!({
             "mean_ms": ms(p.mean), "all_percent_of_none": p.all, "others_percent_of_none": p.others,
         })

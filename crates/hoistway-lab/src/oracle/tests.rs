@@ -1,11 +1,11 @@
 use super::*;
 
-fn point(ms: impl Into<Option<f64>>, all: f64, others: f64) -> Point {
-    Point { mean: ms.into().map(|ms: f64| ms * 1e6), all, others }
+fn point(ms: impl Into<Option<f64>>, all: f64, others: f64) -> OraclePoint {
+    OraclePoint { mean: ms.into().map(|ms: f64| ms * 1e6), all, others }
 }
 
-fn valve(valve: u64) -> Setting {
-    Setting::Valve(valve, 32)
+fn valve(valve: u64) -> FixedSetting {
+    FixedSetting::Valve(valve, 32)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_configuration_is_held_against_settings_with_no_less_throughput() {
         (valve(24), point(0.4, 100.0, 99.5)),
     ];
     // In thousandths, rounded.
-    let over = |of: Point| super::over(&of, &fixed).map(|x| (x * 1e3).round() / 1e3);
+    let over = |of: OraclePoint| super::over(&of, &fixed).map(|x| (x * 1e3).round() / 1e3);
     assert_eq!(over(point(0.3, 98.0, 95.5)), Some(3.0), "half a point is no difference");
     assert_eq!(over(point(0.3, 99.0, 96.0)), Some(1.5));
     assert_eq!(over(point(0.3, 98.0, 99.0)), Some(0.75), "the others count, too");
@@ -116,7 +116,7 @@ fn names_of_files_are_one_component() {
 fn plan(names: &[&str], keep: Option<PathBuf>) -> OraclePlan {
     let experiment = Arc::new(experiment("load = \"reader\"\npattern = \"rand\""));
     let drive = DriveFile::load("sata-qlc-1tb").unwrap();
-    let of = |w: &str| Subject::named(drive.clone(), &experiment, w).unwrap();
+    let of = |w: &str| OracleSubject::named(drive.clone(), &experiment, w).unwrap();
     OraclePlan {
         seed: 1,
         subjects: ["hogs", "streams"].map(of).to_vec(),
@@ -162,10 +162,12 @@ fn rows_are_the_same_on_any_number_of_threads_and_go_on_from_what_is_kept() {
 fn what_asks_for_no_latency_beside_others_is_refused() {
     let experiment = Arc::new(Experiment::load("control-latency").unwrap());
     let drive = DriveFile::load("plextor-px-256m5s").unwrap();
-    let refused = Subject::named(drive.clone(), &experiment, "alone").unwrap_err().to_string();
+    let refused =
+        OracleSubject::named(drive.clone(), &experiment, "alone").unwrap_err().to_string();
     assert!(refused.starts_with("control-latency/alone has nobody beside the target"), "{refused}");
     let experiment = Arc::new(Experiment::load("control-weights").unwrap());
-    let refused = Subject::named(drive, &experiment, &experiment.default_workloads[0]).unwrap_err();
+    let refused =
+        OracleSubject::named(drive, &experiment, &experiment.default_workloads[0]).unwrap_err();
     assert_eq!(refused.lacks, "no target");
 }
 
@@ -173,7 +175,7 @@ fn what_asks_for_no_latency_beside_others_is_refused() {
 fn of_a_drawn_population_the_cases_of_latency_are_taken() {
     let stop = AtomicBool::new(false);
     let numbers: Vec<u32> = (0..12).collect();
-    let drawn = Subject::drawn(1, &numbers, 2, &stop);
+    let drawn = OracleSubject::drawn(1, &numbers, 2, &stop);
     let asks = |&&n: &&u32| Case::draw(1, n).question == Question::Latency;
     let expected: Vec<String> =
         numbers.iter().filter(asks).map(|n| format!("random-1-{n}")).collect();

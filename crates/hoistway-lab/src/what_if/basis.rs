@@ -1,7 +1,7 @@
 //! The first runs of an answer, and the bounds that follow from them before any means of control is tried.
 
 use super::{OTHERS, Point, SCHEDULER, Wanted, Way, WhatIfQuestion, time_text};
-use crate::bounds::{Bound, Bounds, Demand, Measures, VISIT};
+use crate::bounds::{LatencyBound, LatencyBounds, LatencyDemand, Measures, VISIT};
 use crate::run::RunError;
 use hoistway::Nanos;
 use hoistway::target::{millis, percent};
@@ -52,7 +52,7 @@ pub struct TargetBounds {
     /// The target.
     pub wanted: Wanted,
     /// The bounds, or why there are none.
-    pub bounds: Result<Bounds, NoBound>,
+    pub bounds: Result<LatencyBounds, NoBound>,
 }
 
 impl WhatIfQuestion {
@@ -85,8 +85,9 @@ impl WhatIfQuestion {
         let of = |(n, wanted): (usize, &Wanted)| {
             let bounds = measures(n, basis).map(|of| {
                 let target = wanted.target.map(|t| t.0 as f64 / 1e9 / of.lone);
-                let demand = Demand { loss: others_loss(), factor: target.unwrap_or(FACTOR) };
-                Bounds::new(of, demand, rotates)
+                let demand =
+                    LatencyDemand { loss: others_loss(), factor: target.unwrap_or(FACTOR) };
+                LatencyBounds::new(of, demand, rotates)
             });
             TargetBounds { wanted: wanted.clone(), bounds }
         };
@@ -151,7 +152,7 @@ impl TargetBounds {
         self.wanted.target.map_or_else(|| format!("{FACTOR}x"), time_text)
     }
 
-    fn sentence(&self, name: &str, bounds: &Bounds, bound: Bound) -> String {
+    fn sentence(&self, name: &str, bounds: &LatencyBounds, bound: LatencyBound) -> String {
         let loss = percent((bounds.demand.loss * 1000.0).round() as u32);
         let verdict = if bound.allows { "do not exclude" } else { "exclude" };
         let least = millis(nanos(bound.factor * bounds.of.lone));
@@ -170,7 +171,7 @@ impl TargetBounds {
             Err(why) => return json!({ "name": name, "unknown": why.words() }),
         };
         let (of, demand) = (&bounds.of, &bounds.demand);
-        let bound = |b: Bound| {
+        let bound = |b: LatencyBound| {
             json!({
                 "least_mean_ns": nanos(b.factor * of.lone).0,
                 "least_factor": b.factor,

@@ -32,19 +32,19 @@ const TOGETHER: u64 = 4;
 
 /// What is owed, in thousandths of sectors, when so much had been paid in all.
 #[derive(Clone, Copy, Debug, Default)]
-struct Account {
+struct SectorAccount {
     owed: u64,
     paid: u64,
 }
 
-impl Account {
+impl SectorAccount {
     /// `paid` by now, each so many times.
     fn owes(&self, paid: u64, times: u64) -> u64 {
         self.owed.saturating_sub((paid - self.paid) * times)
     }
 
     fn take(&mut self, thousandths: u64, paid: u64, times: u64) {
-        *self = Account { owed: self.owes(paid, times) + thousandths, paid };
+        *self = SectorAccount { owed: self.owes(paid, times) + thousandths, paid };
     }
 }
 
@@ -55,8 +55,8 @@ pub(super) struct Budget {
     /// What everybody who moved something has paid to one account, in thousandths of sectors. Accounts are brought up to
     /// date when they are looked at.
     paid: u64,
-    of: Rows<GroupId, Account>,
-    together: Account,
+    of: Rows<GroupId, SectorAccount>,
+    together: SectorAccount,
 }
 
 /// The whole drive.
@@ -64,7 +64,7 @@ pub(super) const NO_LIMIT: u64 = 1000;
 
 impl Budget {
     pub fn new() -> Budget {
-        Budget { others_loss: 50, paid: 0, of: Rows::new(), together: Account::default() }
+        Budget { others_loss: 50, paid: 0, of: Rows::new(), together: SectorAccount::default() }
     }
 
     /// The part left of what the others may lose, when the drive delivers so much less than it could (thousandths);
@@ -77,9 +77,9 @@ impl Budget {
     /// The group has a target, another one than before, or none any more: it owes nothing.
     pub fn reset(&mut self, owner: GroupId) {
         if self.of.len() <= owner.index() {
-            self.of.resize(owner.index() + 1, Account::default());
+            self.of.resize(owner.index() + 1, SectorAccount::default());
         }
-        self.of[owner] = Account { owed: 0, paid: self.paid };
+        self.of[owner] = SectorAccount { owed: 0, paid: self.paid };
     }
 
     /// A request with that group's target, which has no number, goes while others wait.

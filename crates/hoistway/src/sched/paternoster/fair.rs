@@ -11,8 +11,8 @@
 //! *State.* A tag per leaf and group; the virtual time of each group, which is the largest tag that was *chosen* in
 //! it; the children with greedy requests in a tree ordered by tag.
 //!
-//! *Rule.* Who becomes backlogged takes max(own tag, virtual time): idle time earns nothing. A group that was given a
-//! weight takes max(own tag, virtual time - C/weight) instead. Without that claim a process whose only request is in
+//! *Rule.* Who becomes backlogged takes max(own tag, virtual time): idle time earns nothing. A group with a weight
+//! of its own takes max(own tag, virtual time - C/weight) instead. Without that claim a process whose only request is in
 //! the drive would give its turn away with each request, and its weight would be worth nothing. Virtual time follows
 //! only choices by tag, not services that merely go on (a row, a slice): if it followed those, the claims of all
 //! others would be cancelled at the end of each, and every share come out equal.
@@ -49,16 +49,15 @@ struct StartTag {
     weight: u32,
     /// Rest of the last division.
     rest: u32,
-    /// Somebody gave it this weight: it keeps its claim while it is empty for a moment.
-    claims: bool,
 }
 
 impl StartTag {
-    const NEW: StartTag = StartTag { start: 0, weight: WEIGHT, rest: 0, claims: false };
+    const NEW: StartTag = StartTag { start: 0, weight: WEIGHT, rest: 0 };
 
-    /// Where it stands in a queue at `vtime`: its own tag, or the virtual time, less `claim` if it keeps one.
+    /// Where it stands in a queue at `vtime`: its own tag, or the virtual time, less `claim` if its weight is its own.
     fn at(&self, vtime: u64, claim: Units) -> u64 {
-        let kept = if self.claims { claim.0 * SCALE / u64::from(self.weight) } else { 0 };
+        let own = self.weight != WEIGHT;
+        let kept = if own { claim.0 * SCALE / u64::from(self.weight) } else { 0 };
         self.start.max(vtime.saturating_sub(kept))
     }
 
@@ -281,12 +280,12 @@ impl Fair {
         self.groups.len() > group.index()
     }
 
-    /// Was the leaf's group, or one above it, given a weight?
+    /// Has the leaf's group, or one above it, a weight of its own?
     pub fn is_weighted(&self, id: LeafId) -> bool {
         let mut group = self.leaves[id].group;
         while group != GroupId::ROOT {
             let node = &self.groups[group];
-            if node.tag.claims {
+            if node.tag.weight != WEIGHT {
                 return true;
             }
             group = node.parent;
@@ -296,8 +295,7 @@ impl Fair {
 
     /// What the group is ahead of its siblings was paid at the old weight: the distance is rescaled, or a group that
     /// was far ahead at weight 1 would stay so at 10000.
-    pub fn set_weight(&mut self, group: GroupId, given: Option<u32>) {
-        let weight = given.unwrap_or(WEIGHT);
+    pub fn set_weight(&mut self, group: GroupId, weight: u32) {
         let node = &self.groups[group];
         let parent = node.parent;
         let vtime = if parent.is_some() { self.groups[parent].vtime } else { 0 };
@@ -305,7 +303,7 @@ impl Fair {
         let ahead = tag.start.saturating_sub(vtime);
         let scaled = u128::from(ahead) * u128::from(tag.weight) / u128::from(weight);
         tag.start = tag.start - ahead + u64::try_from(scaled).unwrap_or(u64::MAX / 2);
-        (tag.weight, tag.rest, tag.claims) = (weight, 0, given.is_some());
+        (tag.weight, tag.rest) = (weight, 0);
         let start = tag.start;
         if parent.is_some() {
             self.replace(parent, 2 * group.0 + 1, start);
@@ -613,7 +611,7 @@ mod tests {
 
         fn group(&mut self, n: u32, parent: GroupId, weight: u32) -> GroupId {
             self.fair.add_group(GroupId(n), parent);
-            self.fair.set_weight(GroupId(n), Some(weight));
+            self.fair.set_weight(GroupId(n), weight);
             GroupId(n)
         }
 

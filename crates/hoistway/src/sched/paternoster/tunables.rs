@@ -114,15 +114,15 @@ pub(super) static KNOBS: &[Knob] = &[
 /// Weights written to `io.weight` of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrittenWeight {
-    general: Option<u32>,
+    general: u32,
     device: Option<u32>,
 }
 
 impl WrittenWeight {
-    pub const NOTHING: WrittenWeight = WrittenWeight { general: None, device: None };
+    pub const NOTHING: WrittenWeight = WrittenWeight { general: WEIGHT, device: None };
 
-    fn in_force(self) -> Option<u32> {
-        self.device.or(self.general)
+    fn in_force(self) -> u32 {
+        self.device.unwrap_or(self.general)
     }
 }
 
@@ -134,12 +134,13 @@ impl Paternoster {
         value: Option<u64>,
         cx: &Cx<'_>,
     ) -> Result<(), TunableError> {
-        check(GROUP_TUNABLES, "paternoster", name, value.unwrap_or(WEIGHT.into()))?;
+        let weight = value.unwrap_or(WEIGHT.into());
+        check(GROUP_TUNABLES, "paternoster", name, weight)?;
         if group == GroupId::ROOT {
             return Err(TunableError::Unknown { name: name.into(), stage: "the root group" });
         }
         self.learn(group, cx);
-        self.written[group].general = value.map(|weight| weight as u32);
+        self.written[group].general = weight as u32;
         self.fair.set_weight(group, self.written[group].in_force());
         Ok(())
     }
@@ -187,7 +188,7 @@ impl Paternoster {
             };
         } else {
             let general = text.strip_prefix("default").filter(|rest| rest.starts_with(is_blank));
-            written.general = Some(in_range(general.unwrap_or(text).trim_matches(is_blank))?);
+            written.general = in_range(general.unwrap_or(text).trim_matches(is_blank))?;
         }
         self.learn(group, cx);
         self.written[group] = written;
@@ -205,7 +206,7 @@ impl Paternoster {
             },
             "io.weight" => {
                 let written = self.written.get(group).copied().unwrap_or(WrittenWeight::NOTHING);
-                let general = written.general.unwrap_or(WEIGHT);
+                let general = written.general;
                 match written.device {
                     None => writeln!(out, "default {general}"),
                     Some(w) => writeln!(out, "default {general}\n{device} {w}"),

@@ -366,7 +366,7 @@ fn b5_shares_differ_by_a_request_a_row_and_a_claim_at_most() {
         let leaves: Vec<LeafId> = (0..5u32)
             .map(|n| {
                 fair.add_group(GroupId(n + 1), GroupId::ROOT);
-                fair.set_weight(GroupId(n + 1), Some(weights[n as usize] as u32));
+                fair.set_weight(GroupId(n + 1), weights[n as usize] as u32);
                 fair.leaf_of(ProcId(n), GroupId(n + 1), true)
             })
             .collect();

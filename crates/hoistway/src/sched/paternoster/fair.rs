@@ -229,8 +229,11 @@ pub(super) struct Fair {
     nodes: Nodes<u64>,
     /// Greedy requests that wait.
     waiting: u32,
-    /// Backlogged leaves that stream.
+    /// Backlogged leaves, and those of them that stream.
+    backlogged: u32,
     streams: u32,
+    /// Groups with a weight of their own.
+    weighted: u32,
     /// Work that a group with a weight of its own keeps a claim to while it is empty.
     pub claim: Units,
 }
@@ -245,7 +248,9 @@ impl Fair {
             last: Vec::new(),
             nodes: Nodes::new(64),
             waiting: 0,
+            backlogged: 0,
             streams: 0,
+            weighted: 0,
             claim: Units(0),
         };
         fair.add_group(GroupId::ROOT, GroupId::NONE);
@@ -303,6 +308,8 @@ impl Fair {
         let ahead = tag.start.saturating_sub(vtime);
         let scaled = u128::from(ahead) * u128::from(tag.weight) / u128::from(weight);
         tag.start = tag.start - ahead + u64::try_from(scaled).unwrap_or(u64::MAX / 2);
+        self.weighted -= u32::from(tag.weight != WEIGHT);
+        self.weighted += u32::from(weight != WEIGHT);
         (tag.weight, tag.rest) = (weight, 0);
         let start = tag.start;
         if parent.is_some() {
@@ -316,6 +323,7 @@ impl Fair {
             return;
         }
         self.groups[group].gone = true;
+        self.set_weight(group, WEIGHT);
         for id in self.leaves.ids() {
             if self.leaves[id].group == group {
                 self.leaf_gone(id);
@@ -414,6 +422,7 @@ impl Fair {
         self.streams += u32::from(streams);
         self.streams -= u32::from(core::mem::replace(&mut leaf.streams, streams));
         if leaf.fifo.len() == 1 {
+            self.backlogged += 1;
             self.activate(id);
         }
     }
@@ -425,8 +434,15 @@ impl Fair {
         self.waiting -= 1;
         if leaf.fifo.is_empty() {
             self.streams -= u32::from(core::mem::take(&mut leaf.streams));
+            self.backlogged -= 1;
             self.deactivate(id);
         }
+    }
+
+    /// Weights were given, and the leaf has more than its part of so many tags: of one more than the backlogged leaves.
+    pub fn is_above(&self, id: LeafId, tags: u32) -> bool {
+        let leaf = &self.leaves[id];
+        self.weighted > 0 && (leaf.waiting + leaf.inside) * (self.backlogged + 1) > tags
     }
 
     /// Backlogged leaves that stream.

@@ -93,7 +93,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: false,
     direct: false,
-    tag_percent_min: Some(GREEDY_PERCENT),
+    tag_percent_min: Some(ABOVE_PERCENT),
     tags_min: TAGS,
     replaces_wbt: false,
     build: &|setup| Box::new(Paternoster::new(setup)),
@@ -106,6 +106,8 @@ const TAGS: u32 = 128;
 /// Of the tags, what greedy requests may hold. Without the reserve targets wait for a tag: 4.5 times the latency of
 /// buffered writes (specs/paternoster.md 11). So did start-ups beside writers: a minute instead of seven seconds.
 const GREEDY_PERCENT: u32 = 75;
+/// The same for a process that holds more than its part.
+const ABOVE_PERCENT: u32 = 50;
 /// Rows of async requests when rows are on: nobody waits for them, and media with few open units want 4 MiB.
 const ASYNC_ROW: u64 = 512 * UNIT;
 
@@ -564,7 +566,12 @@ impl Scheduler for Paternoster {
         if self.goes_by_lane(io.group, io.prio) || self.would_lead(now, io, leaf, tags) {
             return Depth::Usual;
         }
-        Depth::Word((cx.device.tag_word() * GREEDY_PERCENT / 100).max(1))
+        // Who has more than its part leaves the last ones to the others: who waits for a tag is not chosen, whatever its
+        // weight.
+        let greedy = cx.device.nr_requests * GREEDY_PERCENT / 100;
+        let above = leaf.is_some_and(|leaf| self.fair.is_above(leaf, greedy));
+        let percent = if above { ABOVE_PERCENT } else { GREEDY_PERCENT };
+        Depth::Word((cx.device.tag_word() * percent / 100).max(1))
     }
 
     fn max_sectors(&self, limit: Sectors) -> Sectors {

@@ -12,10 +12,10 @@
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
 //! thought count), and the account is open. Who computes less than 1/64 of its time in the drive reads and does not
-//! start: on a disk it leads for 1/16 of `begin`. On flash others are held for it only while it has had less than 5 ms, or computes at
-//! least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64 if it hardly computes. Nine that begin within
-//! 200 ms of each other are a batch of jobs, not a start-up: none of them leads. Nor does anybody while another
-//! group with a target is being served: targets were asked for.
+//! start: on a disk it leads for 1/16 of `begin`. On flash others are held for it only while it has had less than 5
+//! ms, or computes at least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64 if
+//! it hardly computes. Nine that begin within 200 ms of each other are a batch of jobs, not a start-up: none of them
+//! leads. Nor does anybody while another group with a target is being served: targets were asked for.
 //!
 //! *Guarantee.* In any time T leaders hold the others for at most the account (15 s) plus T/2; nobody leads with more
 //! than `begin` of the drive behind it. What a leader is served is charged to its tags.

@@ -74,6 +74,11 @@ impl Disk {
     }
 }
 
+/// Service in a time of the disk, in sixteenths of units.
+pub(super) fn service(time: Nanos) -> u64 {
+    time.0 * UNIT / UNIT_TIME.0
+}
+
 impl Paternoster {
     pub(super) fn dispatch_disk(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
         self.end_slice(now);
@@ -193,14 +198,9 @@ impl Paternoster {
         }
     }
 
-    /// Service in a time of the disk, in sixteenths of units.
-    pub(super) fn disk_service(time: Nanos) -> u64 {
-        time.0 * UNIT / UNIT_TIME.0
-    }
-
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
     pub(super) fn completed_disk(&mut self, took: Nanos, s: &RequestSlot) {
-        let time_units = Paternoster::disk_service(took);
+        let time_units = service(took);
         self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
         if s.lane {
             if self.disk.is_slicing() && s.lead.is_none() {

@@ -93,8 +93,9 @@ impl Price {
         self.since = Some((now, self.served));
     }
 
-    fn ended(&mut self, now: Instant) {
-        let Some((at, served)) = self.since.take() else { return };
+    /// When the flush that is over began.
+    fn ended(&mut self, now: Instant) -> Option<Instant> {
+        let (at, served) = self.since.take()?;
         let (took, did) = (now.since(at), self.served - served);
         // What was served meanwhile belongs to no window.
         self.in_flush += took;
@@ -106,6 +107,7 @@ impl Price {
         self.counted = self.counted * 7 / 8 + 1000;
         let part = 1000u64.saturating_sub(1000 * self.did / self.could.max(1));
         self.lost = Units(could * part / 1000);
+        Some(at)
     }
 
     /// Work lost to the flush that ended last, for each of so many askers.
@@ -161,7 +163,8 @@ impl SyncWrites {
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
     pub price: Price,
-    began: Option<Instant>,
+    /// How long the drive had the last one since the completion before it.
+    pub alone: Nanos,
     ended: Option<Instant>,
     /// Moving mean of the time between ends.
     pub cycle: Nanos,
@@ -173,20 +176,20 @@ pub(super) struct Flushes {
 
 impl Flushes {
     pub fn began(&mut self, now: Instant) {
-        self.began = Some(now);
         self.price.began(now);
     }
 
-    /// One is over. `exclusive`: nothing else runs beside one here. True when writers are held from now on.
+    /// One is over, and the last completion was at `completed`. `exclusive`: nothing else runs beside one here. `lane`: when it
+    /// was active, and the least time that one of its requests takes. True when writers are held from now on.
     pub fn ended(
         &mut self,
         now: Instant,
+        completed: Instant,
         exclusive: bool,
-        lane_active: Option<Instant>,
-        service_least: Nanos,
+        (lane_active, service_least): (Option<Instant>, Nanos),
     ) -> bool {
-        self.began = None;
-        self.price.ended(now);
+        let began = self.price.ended(now);
+        self.alone = now.since(began.map_or(completed, |began| began.max(completed)));
         self.count += 1;
         if let Some(last) = self.ended.replace(now) {
             let cycle = now.since(last).0;
@@ -224,7 +227,7 @@ mod tests {
             now += Nanos::secs(3600);
             f.began(now);
             now += Nanos::ms(2);
-            assert!(f.ended(now, true, Some(now), Nanos::us(100)) || f.count == 1);
+            assert!(f.ended(now, now, true, (Some(now), Nanos::us(100))) || f.count == 1);
         }
         assert_eq!(f.hold(now), Some(now + HOLD_MOST));
         assert_eq!(f.hold(now + HOLD_MOST), None);

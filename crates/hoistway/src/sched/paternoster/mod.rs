@@ -34,6 +34,7 @@ mod budget;
 mod disk;
 mod epoch;
 mod fair;
+mod flash;
 mod flush;
 mod lane;
 mod measure;
@@ -69,7 +70,7 @@ use disk::Disk;
 use epoch::{Around, Done};
 use fair::{Fair, LeafId};
 use flush::{Flushes, SyncWrites};
-use lane::{TRIAL_MOST, Target, TargetLane, Waiting};
+use lane::{Target, TargetLane, Waiting};
 use measure::{UNIT, Units};
 use media::Media;
 use strict::Strict;
@@ -173,9 +174,6 @@ pub struct Paternoster {
     begin: Begin,
     /// The last completion, of a request or a flush.
     completed: Instant,
-    /// When the flush began that runs, and how long the last one took since the completion before it.
-    flush_from: Instant,
-    flush_took: Nanos,
     budget: Budget,
     /// Requests in the drive.
     inside: u32,
@@ -223,8 +221,6 @@ impl Paternoster {
             notes: Notes::default(),
             begin: Begin::new(setup.now),
             completed: setup.now,
-            flush_from: setup.now,
-            flush_took: Nanos::ZERO,
             budget: Budget::new(),
             inside: 0,
             w: 0,
@@ -284,96 +280,6 @@ impl Paternoster {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
-    /// Until when the first request of the lane is held; greedy ones wait too.
-    fn paced(&self, now: Instant, slot: u32) -> Option<Instant> {
-        let w = self.waiting_of(slot);
-        if self.valve.tries_rows() {
-            let until = w.arrived + TRIAL_MOST;
-            if until > now {
-                return Some(until);
-            }
-        }
-        self.lane.paced(now, &w, self.valve.change().0)
-    }
-
-    /// The leaf whose row goes on, or the one with the smallest tags; and whether it is that.
-    fn choose(&self) -> Option<(LeafId, bool)> {
-        if self.run_leaf.is_some() && self.valve.row().0 > 0 {
-            let leaf = self.fair.leaf(self.run_leaf);
-            let row = if leaf.sync { self.valve.row().0 } else { ASYNC_ROW };
-            if !leaf.fifo.is_empty() && self.run_units < row {
-                return Some((self.run_leaf, false));
-            }
-        }
-        self.fair.smallest().map(|leaf| (leaf, true))
-    }
-
-    fn dispatch_flash(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
-        let greedy = self.fair.waiting() > 0;
-        let first = self.lane.first();
-        let mut paced = None;
-        let mut spent = false;
-        if let Some(slot) = first {
-            let brakes = greedy && self.slots[slot as usize].lead.is_none();
-            paced = if brakes { self.paced(now, slot) } else { None };
-            let over = brakes && self.lane.over(self.valve.k().0);
-            spent = brakes && self.spent(slot, cx);
-            if paced.is_none() && !spent && !over {
-                return self.issue_lane(slot, cx);
-            }
-            if (paced.is_some() || spent)
-                && let Some(slot) = self.number_behind(slot)
-            {
-                return self.issue_lane(slot, cx);
-            }
-            self.note_held(now, slot, over, cx);
-        }
-        let leader = self.leader_holds(now);
-        if !leader && let Some(answer) = self.syncs_go(now, cx) {
-            return answer;
-        }
-        if !leader && let Some((leaf, chosen)) = self.choose() {
-            let r = cx.requests.at(self.fair.head(leaf));
-            let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
-            if let Some(until) = hold {
-                self.wake_by(until);
-            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
-                return self.issue_greedy(leaf, chosen, cx);
-            } else {
-                self.valve.held();
-            }
-        }
-        if let Some(slot) = first {
-            let over = greedy && self.lane.over(self.valve.k().0);
-            match paced {
-                Some(until) if self.inside > 0 => self.wake_by(until),
-                None if over && !self.fits_beside(slot, cx) => {}
-                // The next completion asks again.
-                None if spent && self.inside > 0 => {}
-                _ => return self.issue_lane(slot, cx),
-            }
-        }
-        Dispatch::Idle
-    }
-
-    /// A lane that is over its part has a valve like the others': with as much of each inside, each has half of the
-    /// drive, whatever waits.
-    fn fits_beside(&self, slot: u32, cx: &Cx<'_>) -> bool {
-        self.lane_w == 0 || self.lane_w + self.units_of(slot, cx) <= self.valve.k().0
-    }
-
-    /// A request of the lane is held back: an answer about its target names that.
-    fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
-        let group = cx.requests.at(slot).group;
-        if let Some(owner) = self.lane.target(group).map(|t| t.owner) {
-            if over {
-                self.notes.over(now, owner);
-            } else {
-                self.notes.paced(now, owner);
-            }
-        }
-    }
-
     /// A request of the lane has been in the drive.
     fn lane_completed(&mut self, now: Instant, s: &RequestSlot, r: &Request) {
         let units = u64::from(s.units);
@@ -385,72 +291,6 @@ impl Paternoster {
             let latency = now.since(s.arrived);
             self.strict.completed(now, latency, target, self.valve.k().0, self.valve.cut());
         }
-    }
-
-    /// The target of this request has taken from the others what it may, and its share too.
-    fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
-        let s = &self.slots[slot as usize];
-        s.auto
-            && self.owner(slot, cx).is_some_and(|owner| self.budget.is_spent(owner))
-            && self.fair.is_ahead(s.leaf)
-    }
-
-    /// The group whose target holds for the request.
-    fn owner(&self, slot: u32, cx: &Cx<'_>) -> Option<GroupId> {
-        self.lane.target(cx.requests.at(slot).group).map(|t| t.owner)
-    }
-
-    /// Does a request of that leaf wait with other sync writes?
-    fn joins(&self, leaf: LeafId) -> bool {
-        let l = self.fair.leaf(leaf);
-        l.sync_write
-            && l.fifo.is_empty()
-            && !self.media.is_disk()
-            && self.flushes.price.is_dear()
-            && !self.fair.is_weighted(leaf)
-    }
-
-    /// The next of the sync writes that wait together, if their time has come.
-    fn syncs_go(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Dispatch> {
-        if self.syncs.list.is_empty() {
-            return None;
-        }
-        if self.syncs.going == 0 {
-            let price = &self.flushes.price;
-            let oldest = self.slots[self.syncs.list.head() as usize].arrived;
-            let until = oldest + price.wait_most();
-            let owed = price.is_owed() && self.fair.waiting() > 0 && until > now;
-            if let Some(until) = owed.then_some(until).or(self.flushes.hold(now)) {
-                self.wake_by(until);
-                return None;
-            }
-            self.syncs.going = self.syncs.list.len();
-        }
-        self.issue_sync(cx)
-    }
-
-    fn issue_sync(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
-        let slot = self.syncs.list.pop_front(&mut self.links)?;
-        self.syncs.going = self.syncs.going.saturating_sub(1);
-        let units = self.units_of(slot, cx);
-        self.fair.charge(self.slots[slot as usize].leaf, units, false);
-        Some(self.sent(slot, units, cx))
-    }
-
-    /// Sync writes wait with everybody else from now on.
-    fn part_syncs(&mut self) {
-        while let Some(slot) = self.syncs.list.pop_front(&mut self.links) {
-            let s = &mut self.slots[slot as usize];
-            s.place = SlotPlace::Greedy;
-            self.fair.push(&mut self.links, s.leaf, slot);
-        }
-        self.syncs.going = 0;
-    }
-
-    /// A request with a numeric target close behind one that is held; it is not held with it.
-    fn number_behind(&self, slot: u32) -> Option<u32> {
-        let behind = core::iter::successors(self.lane.after(slot), |&s| self.lane.after(s));
-        behind.take(LOOK_BEHIND).find(|&s| self.slots[s as usize].number)
     }
 
     fn spare(&self) -> u64 {
@@ -720,18 +560,21 @@ impl Scheduler for Paternoster {
     fn flush(&mut self, now: Instant, what: FlushCommand, cx: &mut Cx<'_>) {
         match what {
             FlushCommand::Began => {
-                self.flush_from = now;
                 self.flushes.began(now);
                 self.valve.flush_began(now);
             }
             FlushCommand::Ended => {
-                // Its time is that of its askers, not of whoever completes next.
-                self.flush_took = now.since(self.completed.max(self.flush_from));
-                self.completed = now;
                 self.valve.flush_ended(now);
                 let exclusive = cx.device.flush_nonqueued;
                 let lane = &self.lane;
-                self.flushes.ended(now, exclusive, lane.active, lane.service_least);
+                self.flushes.ended(
+                    now,
+                    self.completed,
+                    exclusive,
+                    (lane.active, lane.service_least),
+                );
+                // Its time is that of its askers, not of whoever completes next.
+                self.completed = now;
             }
         }
     }
@@ -748,7 +591,7 @@ impl Scheduler for Paternoster {
             None => self.fair.leaf_of(proc, group, true),
         };
         let price = if self.media.is_disk() {
-            Units(Paternoster::disk_service(self.flush_took) / u64::from(askers.max(1)))
+            Units(disk::service(self.flushes.alone) / u64::from(askers.max(1)))
         } else {
             self.flushes.price.each(askers)
         };

@@ -1,0 +1,174 @@
+//! Flash: one request after another past a valve.
+//!
+//! *Rule.* The lane goes first unless it is paced, spent or over its part. Nobody greedy goes while a process that has just
+//! begun holds the others. Then sync writes that wait together, if their time has come; then the greedy request with
+//! the smallest tags, if it fits into the valve or nothing greedy is inside. A completion asks again.
+//!
+//! Source: specs/paternoster.md 3.
+
+use super::lane::TRIAL_MOST;
+use super::{ASYNC_ROW, LOOK_BEHIND, LeafId, Paternoster, SlotPlace, units};
+use crate::env::Cx;
+use crate::group::GroupId;
+use crate::request::Op;
+use crate::rows::Id;
+use crate::sched::Dispatch;
+use crate::unit::Instant;
+
+impl Paternoster {
+    /// Until when the first request of the lane is held; greedy ones wait too.
+    fn paced(&self, now: Instant, slot: u32) -> Option<Instant> {
+        let w = self.waiting_of(slot);
+        if self.valve.tries_rows() {
+            let until = w.arrived + TRIAL_MOST;
+            if until > now {
+                return Some(until);
+            }
+        }
+        self.lane.paced(now, &w, self.valve.change().0)
+    }
+
+    /// The leaf whose row goes on, or the one with the smallest tags; and whether it is that.
+    fn choose(&self) -> Option<(LeafId, bool)> {
+        if self.run_leaf.is_some() && self.valve.row().0 > 0 {
+            let leaf = self.fair.leaf(self.run_leaf);
+            let row = if leaf.sync { self.valve.row().0 } else { ASYNC_ROW };
+            if !leaf.fifo.is_empty() && self.run_units < row {
+                return Some((self.run_leaf, false));
+            }
+        }
+        self.fair.smallest().map(|leaf| (leaf, true))
+    }
+
+    pub(super) fn dispatch_flash(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+        let greedy = self.fair.waiting() > 0;
+        let first = self.lane.first();
+        let mut paced = None;
+        let mut spent = false;
+        if let Some(slot) = first {
+            let brakes = greedy && self.slots[slot as usize].lead.is_none();
+            paced = if brakes { self.paced(now, slot) } else { None };
+            let over = brakes && self.lane.over(self.valve.k().0);
+            spent = brakes && self.spent(slot, cx);
+            if paced.is_none() && !spent && !over {
+                return self.issue_lane(slot, cx);
+            }
+            if (paced.is_some() || spent)
+                && let Some(slot) = self.number_behind(slot)
+            {
+                return self.issue_lane(slot, cx);
+            }
+            self.note_held(now, slot, over, cx);
+        }
+        let leader = self.leader_holds(now);
+        if !leader && let Some(answer) = self.syncs_go(now, cx) {
+            return answer;
+        }
+        if !leader && let Some((leaf, chosen)) = self.choose() {
+            let r = cx.requests.at(self.fair.head(leaf));
+            let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
+            if let Some(until) = hold {
+                self.wake_by(until);
+            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
+                return self.issue_greedy(leaf, chosen, cx);
+            } else {
+                self.valve.held();
+            }
+        }
+        if let Some(slot) = first {
+            let over = greedy && self.lane.over(self.valve.k().0);
+            match paced {
+                Some(until) if self.inside > 0 => self.wake_by(until),
+                None if over && !self.fits_beside(slot, cx) => {}
+                // The next completion asks again.
+                None if spent && self.inside > 0 => {}
+                _ => return self.issue_lane(slot, cx),
+            }
+        }
+        Dispatch::Idle
+    }
+
+    /// A lane that is over its part has a valve like the others': with as much of each inside, each has half of the
+    /// drive, whatever waits.
+    fn fits_beside(&self, slot: u32, cx: &Cx<'_>) -> bool {
+        self.lane_w == 0 || self.lane_w + self.units_of(slot, cx) <= self.valve.k().0
+    }
+
+    /// A request of the lane is held back: an answer about its target names that.
+    fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
+        let group = cx.requests.at(slot).group;
+        if let Some(owner) = self.lane.target(group).map(|t| t.owner) {
+            if over {
+                self.notes.over(now, owner);
+            } else {
+                self.notes.paced(now, owner);
+            }
+        }
+    }
+
+    /// The target of this request has taken from the others what it may, and its share too.
+    fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
+        let s = &self.slots[slot as usize];
+        s.auto
+            && self.owner(slot, cx).is_some_and(|owner| self.budget.is_spent(owner))
+            && self.fair.is_ahead(s.leaf)
+    }
+
+    /// The group whose target holds for the request.
+    pub(super) fn owner(&self, slot: u32, cx: &Cx<'_>) -> Option<GroupId> {
+        self.lane.target(cx.requests.at(slot).group).map(|t| t.owner)
+    }
+
+    /// Does a request of that leaf wait with other sync writes?
+    pub(super) fn joins(&self, leaf: LeafId) -> bool {
+        let l = self.fair.leaf(leaf);
+        l.sync_write
+            && l.fifo.is_empty()
+            && !self.media.is_disk()
+            && self.flushes.price.is_dear()
+            && !self.fair.is_weighted(leaf)
+    }
+
+    /// The next of the sync writes that wait together, if their time has come.
+    fn syncs_go(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Dispatch> {
+        if self.syncs.list.is_empty() {
+            return None;
+        }
+        if self.syncs.going == 0 {
+            let price = &self.flushes.price;
+            let oldest = self.slots[self.syncs.list.head() as usize].arrived;
+            let until = oldest + price.wait_most();
+            let owed = price.is_owed() && self.fair.waiting() > 0 && until > now;
+            if let Some(until) = owed.then_some(until).or(self.flushes.hold(now)) {
+                self.wake_by(until);
+                return None;
+            }
+            self.syncs.going = self.syncs.list.len();
+        }
+        self.issue_sync(cx)
+    }
+
+    pub(super) fn issue_sync(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
+        let slot = self.syncs.list.pop_front(&mut self.links)?;
+        self.syncs.going = self.syncs.going.saturating_sub(1);
+        let units = self.units_of(slot, cx);
+        self.fair.charge(self.slots[slot as usize].leaf, units, false);
+        Some(self.sent(slot, units, cx))
+    }
+
+    /// Sync writes wait with everybody else from now on.
+    pub(super) fn part_syncs(&mut self) {
+        while let Some(slot) = self.syncs.list.pop_front(&mut self.links) {
+            let s = &mut self.slots[slot as usize];
+            s.place = SlotPlace::Greedy;
+            self.fair.push(&mut self.links, s.leaf, slot);
+        }
+        self.syncs.going = 0;
+    }
+
+    /// A request with a numeric target close behind one that is held; it is not held with it.
+    fn number_behind(&self, slot: u32) -> Option<u32> {
+        let behind = core::iter::successors(self.lane.after(slot), |&s| self.lane.after(s));
+        behind.take(LOOK_BEHIND).find(|&s| self.slots[s as usize].number)
+    }
+}

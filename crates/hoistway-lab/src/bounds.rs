@@ -8,6 +8,13 @@
 /// What a visit of a disk costs beside streams, in lone latencies: the way there and back. Assumed, not measured.
 pub const VISIT: f64 = 2.5;
 
+/// The part of the throughput that `paternoster` lets targets take from the others, as it is by default.
+pub fn others_loss() -> f64 {
+    let entry = hoistway::sched::find("paternoster").expect("the registry has it");
+    let loss = entry.tunables.iter().find(|t| t.name == "others_loss").expect("it has it");
+    loss.default as f64 / 1000.0
+}
+
 /// Measures of a drive and of a target on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measures {

@@ -6,6 +6,7 @@ use crate::common::output::{self, Folder, print};
 use crate::common::process::{program, stop_flag, threads};
 use crate::common::results::{all_csv, all_json, repetitions, results};
 use crate::common::table::{Table, limit};
+use crate::common::terminal;
 use crate::common::worlds::{self, Chosen};
 use crate::failure::{Failure, directory_failure, run_failure};
 use hoistway::IoPrio;
@@ -17,7 +18,6 @@ use hoistway_lab::run::{Grid, Progress, RunError, Share};
 use hoistway_lab::world::World;
 use hoistway_run::ProcSpec;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -267,19 +267,12 @@ fn with_bar<T>(
     common: &Common,
     work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> Result<T, RunError>,
 ) -> Result<T, Failure> {
-    let visible = !common.quiet && std::io::stderr().is_terminal();
-    let bar = match visible {
-        true => indicatif::ProgressBar::new(runs as u64),
-        false => indicatif::ProgressBar::hidden(),
-    };
     let template = match (world.alone(), world.even()) {
         (true, _) => REAL_TIME,
         (_, true) => "{msg} runs [{bar:40}] {eta} left",
         _ => "{pos}/{len} runs [{bar:40}] {eta} left",
     };
-    let style = indicatif::ProgressStyle::with_template(template)
-        .expect("the templates are fixed and valid");
-    bar.set_style(style.progress_chars("=> "));
+    let bar = terminal::bar(common.quiet, runs, template);
     let progress = |p: Progress| {
         if world.even() {
             bar.set_length(p.whole.0);

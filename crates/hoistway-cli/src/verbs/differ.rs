@@ -3,6 +3,7 @@
 
 use crate::common::output::{Folder, check_folder, print};
 use crate::common::process::stop_flag;
+use crate::common::terminal;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use hoistway_files::input::{self, Limit};
@@ -18,7 +19,7 @@ use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -388,14 +389,8 @@ impl Work<'_> {
     }
 
     fn bar(&self, scheduler: &str, count: u64) -> indicatif::ProgressBar {
-        let bar = match self.options.quiet || !std::io::stderr().is_terminal() {
-            false => indicatif::ProgressBar::new(count),
-            true => indicatif::ProgressBar::hidden(),
-        };
-        let style = indicatif::ProgressStyle::with_template(
-            "{msg} {pos}/{len} scenarios [{bar:40}] {eta} left",
-        );
-        bar.set_style(style.expect("the template is a constant"));
+        let template = "{msg} {pos}/{len} scenarios [{bar:40}] {eta} left";
+        let bar = terminal::bar(self.options.quiet, count as usize, template);
         bar.set_message(scheduler.to_string());
         bar
     }

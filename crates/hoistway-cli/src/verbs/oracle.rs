@@ -1,6 +1,6 @@
 //! `hoistway oracle`: configurations beside the best fixed setting.
 
-use super::population::{HalfArg, configs};
+use super::population::{HalfArg, KeptCases, configs};
 use crate::common::known::{Known, drives, experiments};
 use crate::common::output::{self, print};
 use crate::common::process::{program, stop_flag, threads};
@@ -13,8 +13,6 @@ use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::grid::Plan;
 use hoistway_lab::oracle::{self, OraclePlan, OraclePoint, OracleSubject, Row};
-use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,11 +24,11 @@ const CONFIGS: &[&str] = &["slo-paternoster"];
 /// `hoistway oracle`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "The oracle is the fastest of 16 fixed settings of slo-paternoster (on flash valve and cut, on disks lane_part \
-                  or valve) that leave 97 % of the throughput of none-none and 94 % of the others'; (max): none \
-                  does, and it is the one with the most throughput. over: mean latency over that of the fastest \
-                  setting with no less throughput, to one point (of the others none's is enough); -: there is none. bound: the least mean latency if the others \
-                  keep 95 %."
+    after_help = "The oracle is the fastest of 16 fixed settings of slo-paternoster (on flash valve and cut, on disks \
+                  lane_part or valve) that leave 97 % of the throughput of none-none and 94 % of the others'; \
+                  (max): none does, and it is the one with the most throughput. over: mean latency over that of \
+                  the fastest setting with no less throughput, to one point (of the others none's is enough); -: \
+                  there is none. bound: the least mean latency if the others keep 95 %."
 )]
 pub struct Oracle {
     /// Loads: an experiment, name or path [default: control-latency]
@@ -61,21 +59,8 @@ pub struct Oracle {
     /// Measure for a quarter of the time, at least 1 s
     #[arg(long)]
     pub quick: bool,
-    /// Keep finished cases in this folder, and go on from those that are there; tables are written to it as well
-    #[arg(long, short, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Simulations at a time [default: number of cores]. Results do not depend on it
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// Print CSV instead of a table
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-    /// Show no progress bar
-    #[arg(long, short)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub kept: KeptCases,
 }
 
 pub fn oracle(options: &Oracle) -> Result<(), Failure> {
@@ -84,7 +69,7 @@ pub fn oracle(options: &Oracle) -> Result<(), Failure> {
         let what = "--config: everything is told against none-none; name another configuration";
         return Err(Failure::Usage(what.into()));
     }
-    let (stop, threads) = (stop_flag()?, threads(options.jobs));
+    let (stop, threads) = (stop_flag()?, threads(options.kept.jobs));
     let subjects = match options.cases {
         Some(cases) => {
             let numbers = options.half.half().numbers(cases);
@@ -103,17 +88,17 @@ pub fn oracle(options: &Oracle) -> Result<(), Failure> {
         subjects,
         configs,
         options: Options { quick: options.quick, ..Options::default() },
-        keep: options.out.clone().map(|dir| (dir, key)),
+        keep: options.kept.out.clone().map(|dir| (dir, key)),
     };
     let rows = run(&plan, options, threads, &stop)?;
     let csv = oracle::csv(&rows);
     let json = format!("{:#}\n", oracle::json(&rows, options.seed));
-    if let Some(dir) = &options.out {
+    if let Some(dir) = &options.kept.out {
         // It holds the cases, and so is ours.
         output::write("--out", &dir.join("oracle.csv"), &csv, Kind::Named)?;
         output::write("--out", &dir.join("oracle.json"), &json, Kind::Named)?;
     }
-    match (options.csv, options.json) {
+    match (options.kept.csv, options.kept.json) {
         (true, _) => print(&csv),
         (_, true) => print(&json),
         _ => print(&table(&rows)),
@@ -154,12 +139,7 @@ fn run(
     threads: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<Row>, Failure> {
-    let bar = match !options.quiet && std::io::stderr().is_terminal() {
-        true => indicatif::ProgressBar::new(1),
-        false => indicatif::ProgressBar::hidden(),
-    };
-    let style = indicatif::ProgressStyle::with_template("{pos}/{len} runs [{bar:40}] {eta} left");
-    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    let bar = terminal::bar(options.kept.quiet, 1, "{pos}/{len} runs [{bar:40}] {eta} left");
     let progress = |done: usize, total: usize| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);

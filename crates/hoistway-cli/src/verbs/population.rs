@@ -5,6 +5,7 @@ use crate::common::lists::chosen;
 use crate::common::output::{self, print};
 use crate::common::process::{program, stop_flag, threads};
 use crate::common::table::{Table, three};
+use crate::common::terminal;
 use crate::failure::Failure;
 use clap::{Args as ClapArgs, ValueEnum};
 use hoistway_files::Kind;
@@ -14,7 +15,6 @@ use hoistway_lab::population::{
     Case, Finished, Half, PopulationError, PopulationPlan, Question, REFERENCE, quantiles,
 };
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// What is compared when nothing else is said.
@@ -54,13 +54,20 @@ pub struct Population {
     /// Print the load of case K as an experiment file and run nothing
     #[arg(long, value_name = "K", conflicts_with = "case")]
     pub print_load: Option<u32>,
+    #[command(flatten)]
+    pub kept: KeptCases,
+}
+
+/// Where finished cases are kept, how they are run, and in which form they are told.
+#[derive(Debug, ClapArgs)]
+pub struct KeptCases {
     /// Keep finished cases in this folder, and go on from those that are there; tables are written to it as well
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Cases at a time [default: number of cores]. Results do not depend on it
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Print every case under every configuration as CSV instead of tables
+    /// Print every row as CSV instead of tables
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
     /// Print everything as JSON instead of tables
@@ -107,22 +114,26 @@ pub fn population(options: &Population) -> Result<(), Failure> {
         None => options.half.half().numbers(options.cases),
     };
     let key = format!("{}\nseed {}\n", program(), options.seed);
-    let keep = options.out.clone().map(|dir| (dir, key));
+    let keep = options.kept.out.clone().map(|dir| (dir, key));
     let plan = PopulationPlan { seed: options.seed, numbers, configs, keep };
     let stop = stop_flag()?;
-    let bar = bar(options.quiet, plan.numbers.len());
-    let done = plan.run(threads(options.jobs), &stop, &|done| bar.set_position(done as u64));
+    let bar = terminal::bar(
+        options.kept.quiet,
+        plan.numbers.len(),
+        "{pos}/{len} cases [{bar:40}] {eta} left",
+    );
+    let done = plan.run(threads(options.kept.jobs), &stop, &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let cases = done.map_err(|e| failure(e, options.out.as_deref()))?;
+    let cases = done.map_err(|e| failure(e, options.kept.out.as_deref()))?;
     let mut shown = vec![REFERENCE.to_string()];
     shown.extend(names);
-    if let Some(dir) = &options.out {
+    if let Some(dir) = &options.kept.out {
         write(dir, &cases, &shown, options)?;
     }
-    if options.csv {
+    if options.kept.csv {
         return print(&summary::csv(&cases, &shown));
     }
-    if options.json {
+    if options.kept.json {
         return print(&format!("{:#}\n", summary::json(&cases, &shown, options.seed)));
     }
     match options.case {
@@ -173,16 +184,6 @@ fn failure(error: PopulationError, out: Option<&Path>) -> Failure {
         }),
         error => Failure::Failed(error.to_string()),
     }
-}
-
-fn bar(quiet: bool, cases: usize) -> indicatif::ProgressBar {
-    let bar = match !quiet && std::io::stderr().is_terminal() {
-        true => indicatif::ProgressBar::new(cases as u64),
-        false => indicatif::ProgressBar::hidden(),
-    };
-    let style = indicatif::ProgressStyle::with_template("{pos}/{len} cases [{bar:40}] {eta} left");
-    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
-    bar
 }
 
 fn write(

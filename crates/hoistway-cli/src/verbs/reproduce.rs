@@ -4,6 +4,7 @@ use crate::common::known::{Known, documented};
 use crate::common::output::{self, print};
 use crate::common::process::{program, stop_flag, threads};
 use crate::common::table::{Table, limit};
+use crate::common::terminal;
 use crate::failure::{Failure, directory_failure, run_failure};
 use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind, PlaceError};
@@ -14,7 +15,6 @@ use hoistway_lab::reproduce::rows::PublishedRow;
 use hoistway_lab::reproduce::tables::{self, PublishedComparison};
 use hoistway_lab::reproduce::{self, ReproducePlace, ReproducePlan, Results, Value};
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -78,7 +78,7 @@ pub fn reproduce(options: &Reproduce) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let program = program();
     let place = ReproducePlace { out: &out, program: &program, fresh: options.fresh };
-    let bar = bar(options.quiet);
+    let bar = terminal::bar(options.quiet, 0, "{pos}/{len} runs [{bar:40}] {msg}");
     let told = |text: &str| bar.suspend(|| eprintln!("{text}"));
     // The time left is for people: nothing that is computed sees it.
     #[expect(clippy::disallowed_methods, reason = "progress of the command, not of a simulation")]
@@ -150,16 +150,6 @@ fn plan(options: &Reproduce) -> Result<ReproducePlan, Failure> {
 fn usual_place(plan: &ReproducePlan) -> PathBuf {
     let quick = if plan.quick { ".quick" } else { "" };
     PathBuf::from("runs").join(format!("reproduce.{}{quick}", plan.procedure.name()))
-}
-
-fn bar(quiet: bool) -> indicatif::ProgressBar {
-    let bar = match !quiet && std::io::stderr().is_terminal() {
-        true => indicatif::ProgressBar::new(0),
-        false => indicatif::ProgressBar::hidden(),
-    };
-    let style = indicatif::ProgressStyle::with_template("{pos}/{len} runs [{bar:40}] {msg}");
-    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
-    bar
 }
 
 /// `35 s`, `4 min 05 s`.

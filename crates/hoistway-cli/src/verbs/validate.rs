@@ -6,6 +6,7 @@ use crate::common::output::{self, Folder, print};
 use crate::common::process::{program, stop_flag, threads};
 use crate::common::runs::forget;
 use crate::common::table::limit;
+use crate::common::terminal;
 use crate::failure::{Failure, directory_failure, run_failure};
 use clap::Args as ClapArgs;
 use hoistway::quantity;
@@ -24,7 +25,6 @@ use hoistway_machine::engine::{Storage, StorageTarget};
 use hoistway_machine::kernel::{Machine, MachineOptions, VolumeTarget};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// `hoistway validate`.
@@ -404,13 +404,7 @@ fn kernel(device: &Path) -> Result<Box<dyn World>, Failure> {
 }
 
 fn bar(quiet: bool, drive: &str) -> indicatif::ProgressBar {
-    let bar = match !quiet && std::io::stderr().is_terminal() {
-        true => indicatif::ProgressBar::new(0),
-        false => indicatif::ProgressBar::hidden(),
-    };
-    let style =
-        indicatif::ProgressStyle::with_template("{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
-    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    let bar = terminal::bar(quiet, 0, "{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
     bar.set_message(shown::line(drive).into_owned());
     bar
 }

@@ -6,6 +6,7 @@ use crate::common::options::JobArgs;
 use crate::common::output::print;
 use crate::common::process::{stop_flag, threads};
 use crate::common::table::{Table, three as number};
+use crate::common::terminal;
 use crate::failure::{Failure, run_failure};
 use clap::Args as ClapArgs;
 use hoistway::target::percent;
@@ -15,7 +16,6 @@ use hoistway_lab::what_if::{
 };
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// `hoistway what-if`.
@@ -64,12 +64,7 @@ pub struct WhatIf {
 pub fn what_if(options: &WhatIf) -> Result<(), Failure> {
     let question = question(options)?;
     let stop = stop_flag()?;
-    let bar = match !options.quiet && std::io::stderr().is_terminal() {
-        true => indicatif::ProgressBar::new(1),
-        false => indicatif::ProgressBar::hidden(),
-    };
-    let style = indicatif::ProgressStyle::with_template("{pos}/{len} runs [{bar:40}] {elapsed}");
-    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    let bar = terminal::bar(options.quiet, 1, "{pos}/{len} runs [{bar:40}] {elapsed}");
     let progress = |done: usize, total: usize| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);

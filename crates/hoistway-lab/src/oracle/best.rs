@@ -1,6 +1,7 @@
 //! The choice of the best setting, what a configuration is worth beside it, and the bound.
 
 use super::FixedSetting;
+use crate::bounds::{Measures, others_loss};
 use crate::experiment::ProcTemplate;
 use crate::population::Figures;
 use hoistway_sim::load::params;
@@ -9,8 +10,6 @@ use hoistway_sim::load::params;
 const KEPT: [f64; 2] = [97.0, 94.0];
 /// Less than this is no difference of throughput, in points.
 const SAME: f64 = 1.0;
-/// What the others may lose, as a part of what the drive moves.
-const LOSS: f64 = 0.05;
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,9 +75,10 @@ pub fn over(of: &OraclePoint, fixed: &[(FixedSetting, OraclePoint)]) -> Option<f
     Some(of.mean? / least)
 }
 
-/// Bound B1: the least mean latency in ns of a target if the others keep 95 % of `total`, what the drive moves without
-/// control in bytes per second. `None`: the target is no reader, and may have done with the page cache or a schedule.
-pub fn bound(target: &ProcTemplate, total: f64) -> Option<f64> {
+/// Bound B1: the least mean latency in ns of a target whose mean is `lone` on the idle drive, if the others keep all but
+/// [`others_loss`] of `total`, what the drive moves without control in bytes per second. `None`: the target is no reader,
+/// and may have done with the page cache or a schedule.
+pub fn bound(target: &ProcTemplate, lone: f64, total: f64) -> Option<f64> {
     if target.load != "reader" || total <= 0.0 {
         return None;
     }
@@ -86,10 +86,12 @@ pub fn bound(target: &ProcTemplate, total: f64) -> Option<f64> {
         None => Some(usual as f64),
         Some(value) => params::quantity(value).ok().map(|n| n as f64),
     };
-    let count = f64::from(target.count);
-    let inside = count * number("bs", 4096)? * number("depth", 1)?;
-    let (rate, left) = (count * number("rate", 0)?, LOSS * total);
-    // Who asks for no more than is left may have it at once.
-    let asks_less = rate > 0.0 && rate <= left;
-    Some(if asks_less { 0.0 } else { inside / left * 1e9 })
+    let (count, block) = (f64::from(target.count), number("bs", 4096)?);
+    let (depth, rate) = (number("depth", 1)?, number("rate", 0)?);
+    let (seconds, loss) = (lone / 1e9, others_loss());
+    // Who asks for more than is left falls behind its rate, and thinks no longer.
+    let paced = rate > 0.0 && count * rate <= loss * total;
+    let ios = if paced { count * rate / block } else { count * depth / seconds };
+    let of = Measures { rate: total, lone: seconds, block, ios };
+    Some(of.least_factor(loss) * lone)
 }

@@ -8,9 +8,8 @@
 //! the throughput ([`best()`]). It knows what no scheduler can know, as it has seen the run; it is no bound all the same: who
 //! orders flushes or learns within the run may beat it.
 //!
-//! **Bound B1** ([`bound`]). A closed loop of one request of b bytes with mean latency L moves b/L. Others that get 95 %
-//! of R, what the drive moves without control, leave 0.05 R, so L >= b/(0.05 R). No scheduler is below it without taking
-//! more from the others or making the drive faster.
+//! **Bound B1** ([`bound`]): that of [`crate::bounds`], if the others keep 95 % of what the drive moves without control. No
+//! scheduler is below it without taking more from the others or making the drive faster.
 //!
 //! **Weaknesses.** One run each: differences of latency below 20 % and of throughput below one point are chance.
 
@@ -27,6 +26,7 @@ pub use table::{Row, csv, json};
 use crate::config::{Config, ConfigError};
 use crate::experiment::{Experiment, Options, ProcTemplate};
 use crate::population::{Case, Figures, Question, REFERENCE, keep, load};
+use crate::report::export::file_name;
 use crate::run::{RunError, guarded, in_order};
 use hoistway_files::{Dir, Place};
 use hoistway_run::{JobError, Role};
@@ -246,7 +246,9 @@ impl OraclePlan {
     /// What is kept of a case.
     fn open(&self, subject: &OracleSubject, keep: Option<&Dir>) -> Result<OpenCase, RunError> {
         let (drive, load) = (subject.drive.id.clone(), subject.load.clone());
-        let place = keep.map(|dir| keep::place(dir, &file_name(&drive, &load))).transpose()?;
+        let place = keep
+            .map(|dir| keep::place(dir, &format!("{}.json", file_name(&format!("{drive}.{load}")))))
+            .transpose()?;
         let inputs = subject.inputs(&self.options);
         let fresh = OracleCase { drive, load, inputs, runs: BTreeMap::new() };
         let kept = place.as_ref().map(keep::read::<OracleCase>).transpose()?.flatten();
@@ -314,7 +316,10 @@ impl OraclePlan {
                 load: case.load.clone(),
                 alone: case.runs[ALONE].mean,
                 none: none.mean,
-                bound: subject.target().and_then(|target| bound(target, none.total)),
+                bound: subject
+                    .target()
+                    .zip(case.runs[ALONE].mean)
+                    .and_then(|(t, l)| bound(t, l, none.total)),
                 config: config.id.clone(),
                 over: over(&of, &fixed),
                 of,
@@ -328,14 +333,4 @@ impl OraclePlan {
 /// A setting that the scheduler refuses is an error of this program.
 fn broken(error: &ConfigError) -> RunError {
     RunError::Broken { cell: "the oracle".into(), what: error.to_string() }
-}
-
-/// One component of a path, whatever the names.
-fn file_name(drive: &str, load: &str) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || "-_+".contains(c) { c } else { '_' };
-    format!(
-        "{}.{}.json",
-        drive.replace(|c| plain(c) != c, "_"),
-        load.replace(|c| plain(c) != c, "_")
-    )
 }

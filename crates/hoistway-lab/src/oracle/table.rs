@@ -1,7 +1,7 @@
 //! What the oracle says, for programs.
 
 use super::{Best, OraclePoint};
-use std::fmt::Write as _;
+use crate::result::csv::push_line;
 
 /// A configuration on a drive under a load, and the oracle beside it. Times are in ns.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,32 +37,28 @@ pub fn csv(rows: &[Row]) -> String {
          others_percent_of_none,best_setting,best_mean_ms,best_all_percent_of_none,best_others_percent_of_none,\
          best_keeps_throughput,mean_over_oracle\n",
     );
-    let quoted = |name: &str| match name.contains([',', '"']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.to_string(),
-    };
     let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.6}"));
     let percent = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.2}"));
     for row in rows {
         let point = row.best.map(|best| best.point);
         let cells = [
-            quoted(&row.drive),
-            quoted(&row.load),
+            row.drive.clone(),
+            row.load.clone(),
             number(ms(row.alone)),
             number(ms(row.bound)),
             number(ms(row.none)),
-            quoted(&row.config),
+            row.config.clone(),
             number(ms(row.of.mean)),
             percent(Some(row.of.all)),
             percent(Some(row.of.others)),
-            row.best.map_or_else(String::new, |best| quoted(&best.setting.to_string())),
+            row.best.map_or_else(String::new, |best| best.setting.to_string()),
             number(point.and_then(|p| ms(p.mean))),
             percent(point.map(|p| p.all)),
             percent(point.map(|p| p.others)),
             row.best.map_or_else(String::new, |best| (!best.max).to_string()),
             percent(row.over),
         ];
-        let _ = writeln!(text, "{}", cells.join(","));
+        push_line(&mut text, cells.iter().map(String::as_str));
     }
     text
 }

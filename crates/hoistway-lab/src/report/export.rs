@@ -20,8 +20,8 @@ pub fn svg(run: &Run) -> Vec<(String, String)> {
     out
 }
 
-/// Letters, digits and the usual signs.
-fn file_name(text: &str) -> String {
+/// The text as one component of a path: letters, digits and the usual signs.
+pub(crate) fn file_name(text: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
     text.chars().map(|c| if good(c) { c } else { '_' }).collect()
 }
@@ -103,5 +103,6 @@ mod tests {
     #[test]
     fn file_names_hold_nothing_strange() {
         assert_eq!(file_name("a/b c.{x=1}.trade-off"), "a_b_c._x_1_.trade-off");
+        assert_eq!(file_name("../x.mixed-sync"), ".._x.mixed-sync", "one component");
     }
 }

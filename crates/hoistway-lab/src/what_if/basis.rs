@@ -1,7 +1,7 @@
 //! The first runs of an answer, and the bounds that follow from them before any means of control is tried.
 
-use super::{OTHERS, Point, SCHEDULER, Wanted, Way, WhatIfQuestion, time_text};
-use crate::bounds::{LatencyBound, LatencyBounds, LatencyDemand, Measures, VISIT};
+use super::{OTHERS, Point, Wanted, Way, WhatIfQuestion, time_text};
+use crate::bounds::{LatencyBound, LatencyBounds, LatencyDemand, Measures, VISIT, others_loss};
 use crate::run::RunError;
 use hoistway::Nanos;
 use hoistway::target::{millis, percent};
@@ -93,13 +93,6 @@ impl WhatIfQuestion {
         };
         self.wanted.iter().enumerate().map(of).collect()
     }
-}
-
-/// The part of the throughput that the scheduler lets targets take from the others, as it is by default.
-fn others_loss() -> f64 {
-    let entry = hoistway::sched::find(SCHEDULER).expect("the registry has it");
-    let loss = entry.tunables.iter().find(|t| t.name == "others_loss").expect("it has it");
-    loss.default as f64 / 1000.0
 }
 
 fn measures(n: usize, basis: &Basis) -> Result<Measures, NoBound> {

@@ -2,13 +2,12 @@
 
 use super::{OTHERS, SCHEDULER, WhatIfQuestion, is};
 use crate::config::DEVICE;
-use crate::run::{RunError, guarded};
+use crate::run::{RunError, guarded, in_order};
 use crate::world::{Sim, World};
 use hoistway::{Instant, Nanos};
 use hoistway_run::{GroupSpec, Histogram, JobError, Outcome, ProcRecord, Role, TargetRecord};
 use hoistway_sim::world::Job;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a load is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,33 +113,19 @@ impl WhatIfQuestion {
         over: &(dyn Fn() + Sync),
     ) -> Result<Vec<Point>, RunError> {
         let interrupted = || RunError::Interrupted { kept: 0, total: ways.len() };
-        let slots: Vec<Mutex<Option<Result<Point, RunError>>>> =
-            ways.iter().map(|_| Mutex::new(None)).collect();
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let work = || {
-            while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                let Some(way) = ways.get(n) else { return };
-                let name = || format!("{}/{}/{}", self.drive.id, way.name(self), self.workload);
-                let point = guarded(name, || self.point(way, stop)).unwrap_or_else(Err);
-                failed.fetch_or(point.is_err(), Ordering::Relaxed);
-                *slots[n].lock().expect("no thread panics while it holds the lock") = Some(point);
-                over();
-            }
+        let work = |n: usize| {
+            let way = &ways[n];
+            let name = || format!("{}/{}/{}", self.drive.id, way.name(self), self.workload);
+            let point = guarded(name, || self.point(way, stop)).unwrap_or_else(Err);
+            over();
+            point
         };
-        std::thread::scope(|scope| {
-            for _ in 0..threads.clamp(1, ways.len().max(1)) {
-                scope.spawn(work);
-            }
-        });
+        let points = in_order(ways.len(), threads, stop, &work);
         if stop.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        let done = |slot: Mutex<Option<Result<Point, RunError>>>| {
-            slot.into_inner().expect("no thread panicked").unwrap_or_else(|| Err(interrupted()))
-        };
         // A run is missing only behind one that failed, whose error comes first.
-        slots.into_iter().map(done).collect()
+        points.into_iter().map(|point| point.unwrap_or_else(|| Err(interrupted()))).collect()
     }
 
     fn point(&self, way: &Way, stop: &AtomicBool) -> Result<Point, RunError> {

@@ -8,6 +8,7 @@ mod text;
 use crate::common::known::Known;
 use crate::common::output::print;
 use crate::common::process::{program, stop_flag, threads};
+use crate::common::terminal;
 use crate::failure::{Failure, directory_failure, run_failure};
 use crate::verbs::recommend::stand;
 use clap::Args as ClapArgs;
@@ -21,7 +22,6 @@ use hoistway_lab::recommend::{Advice, Goal, RunSource, recommend as advise};
 use hoistway_lab::registry::Registry;
 use hoistway_lab::result::Run;
 use serde_json::Value;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -250,12 +250,7 @@ fn run_plan(
         fresh: options.fresh,
         rows: &rows,
     };
-    let bar = match !options.quiet && std::io::stderr().is_terminal() {
-        true => indicatif::ProgressBar::new(0),
-        false => indicatif::ProgressBar::hidden(),
-    };
-    let style = indicatif::ProgressStyle::with_template("[{bar:40}] {msg}");
-    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    let bar = terminal::bar(options.quiet, 0, "[{bar:40}] {msg}");
     let told = |text: &str| bar.suspend(|| eprintln!("{text}"));
     // Real storage is measured on the wall clock; nothing that is simulated sees it.
     #[expect(clippy::disallowed_methods, reason = "the limit of time is one of the wall clock")]

@@ -41,6 +41,7 @@ mod measure;
 mod media;
 mod report;
 mod strict;
+mod tournament;
 mod tunables;
 mod valve;
 

@@ -208,9 +208,13 @@ impl List {
         if self.is_empty() {
             return None;
         }
-        let slot = self.head();
-        self.remove(links, slot);
-        Some(slot)
+        let first = self.head;
+        let next = core::mem::replace(links.at(first), Link::OFF).next;
+        links.at(next).prev = NOBODY;
+        self.tail = select_unpredictable(next == NOBODY, NOBODY, self.tail);
+        self.head = next;
+        self.len -= 1;
+        Some(slot_of(first))
     }
 
     /// The slots from head to tail.

@@ -19,7 +19,7 @@
 use super::fair::LeafId;
 use super::lane::Waiting;
 use super::measure::{UNIT, Units};
-use super::{Paternoster, RequestSlot};
+use super::{Paternoster, RequestSlot, units};
 use crate::env::Cx;
 use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
@@ -95,7 +95,8 @@ impl Paternoster {
             && !self.leader_holds(now)
             && let Some((leaf, chosen)) = self.disk_choice(now, cx)
         {
-            return self.issue_greedy(leaf, chosen, cx);
+            let r = cx.requests.at(self.fair.head(leaf));
+            return self.issue_greedy(leaf, chosen, units(r), r);
         }
         Dispatch::Idle
     }

@@ -367,9 +367,17 @@ impl Fair {
     }
 
     /// A leaf that nobody will use again gives its place away when nothing of it is left.
+    #[inline]
     pub fn release_if_idle(&mut self, id: LeafId) {
+        if self.leaves[id].gone {
+            self.release(id);
+        }
+    }
+
+    #[cold]
+    fn release(&mut self, id: LeafId) {
         let leaf = &self.leaves[id];
-        if leaf.gone && leaf.is_idle() && self.by_owner.get(&owner(leaf)) == Some(&id) {
+        if leaf.is_idle() && self.by_owner.get(&owner(leaf)) == Some(&id) {
             self.groups[leaf.group].children.give_back(leaf.seat);
             self.by_owner.remove(&owner(leaf));
             if let Some(last) = self.last.get_mut(leaf.proc.0 as usize) {
@@ -380,6 +388,7 @@ impl Fair {
     }
 
     /// The leaf of a request.
+    #[inline]
     pub fn leaf_of(&mut self, proc: ProcId, group: GroupId, sync: bool) -> LeafId {
         if let Some(last) = self.last.get(proc.0 as usize) {
             let id = last[usize::from(sync)];
@@ -450,10 +459,28 @@ impl Fair {
         leaf.fifo.remove(links, slot);
         self.waiting -= 1;
         if leaf.fifo.is_empty() {
-            self.streams -= u32::from(core::mem::take(&mut leaf.streams));
-            self.backlogged -= 1;
-            self.deactivate(id);
+            self.ends(id);
         }
+    }
+
+    /// The oldest greedy request of the leaf goes, and is paid for.
+    #[inline]
+    pub fn serve(&mut self, links: &mut Links, id: LeafId, units: u64, chosen: bool) {
+        let leaf = &mut self.leaves[id];
+        leaf.fifo.pop_front(links);
+        self.waiting -= 1;
+        if leaf.fifo.is_empty() {
+            self.ends(id);
+        }
+        self.charge(id, units, chosen);
+    }
+
+    /// It has no backlog any more.
+    fn ends(&mut self, id: LeafId) {
+        let leaf = &mut self.leaves[id];
+        self.streams -= u32::from(core::mem::take(&mut leaf.streams));
+        self.backlogged -= 1;
+        self.deactivate(id);
     }
 
     /// Weights were given, and the leaf has more than its part of so many tags: of one more than the backlogged leaves.

@@ -10,7 +10,7 @@ use super::lane::TRIAL_MOST;
 use super::{ASYNC_ROW, LOOK_BEHIND, LeafId, Paternoster, SlotPlace, units};
 use crate::env::Cx;
 use crate::group::GroupId;
-use crate::request::Op;
+use crate::request::{Op, Request};
 use crate::rows::Id;
 use crate::sched::Dispatch;
 use crate::unit::Instant;
@@ -66,11 +66,12 @@ impl Paternoster {
         }
         if !leader && let Some((leaf, chosen)) = self.choose() {
             let r = cx.requests.at(self.fair.head(leaf));
+            let units = units(r);
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
                 self.wake_by(until);
-            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
-                return self.issue_greedy(leaf, chosen, cx);
+            } else if self.w == 0 || self.w + units <= self.strict.valve(self.valve.k().0) {
+                return self.issue_greedy(leaf, chosen, units, r);
             } else {
                 self.valve.held();
             }
@@ -96,8 +97,7 @@ impl Paternoster {
 
     /// A request of the lane is held back: an answer about its target names that.
     fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
-        let group = cx.requests.at(slot).group;
-        if let Some(owner) = self.lane.target(group).map(|t| t.owner) {
+        if let Some(owner) = self.owner(cx.requests.at(slot)) {
             if over {
                 self.notes.over(now, owner);
             } else {
@@ -110,13 +110,13 @@ impl Paternoster {
     fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
         let s = &self.slots[slot as usize];
         s.auto
-            && self.owner(slot, cx).is_some_and(|owner| self.budget.is_spent(owner))
+            && self.owner(cx.requests.at(slot)).is_some_and(|owner| self.budget.is_spent(owner))
             && self.fair.is_ahead(s.leaf)
     }
 
     /// The group whose target holds for the request.
-    pub(super) fn owner(&self, slot: u32, cx: &Cx<'_>) -> Option<GroupId> {
-        self.lane.target(cx.requests.at(slot).group).map(|t| t.owner)
+    pub(super) fn owner(&self, r: &Request) -> Option<GroupId> {
+        self.lane.target(r.group).map(|t| t.owner)
     }
 
     /// Does a request of that leaf wait with other sync writes?
@@ -151,9 +151,10 @@ impl Paternoster {
     pub(super) fn issue_sync(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
         let slot = self.syncs.list.pop_front(&mut self.links)?;
         self.syncs.going = self.syncs.going.saturating_sub(1);
-        let units = self.units_of(slot, cx);
+        let r = cx.requests.at(slot);
+        let units = units(r);
         self.fair.charge(self.slots[slot as usize].leaf, units, false);
-        Some(self.sent(slot, units, cx))
+        Some(self.sent(units, r))
     }
 
     /// Sync writes wait with everybody else from now on.

@@ -176,6 +176,8 @@ pub struct Paternoster {
     /// The last completion, of a request or a flush.
     completed: Instant,
     budget: Budget,
+    /// Requests that wait, wherever.
+    waiting: u32,
     /// Requests in the drive.
     inside: u32,
     /// Greedy ones, in sixteenths of units.
@@ -223,6 +225,7 @@ impl Paternoster {
             begin: Begin::new(setup.now),
             completed: setup.now,
             budget: Budget::new(),
+            waiting: 0,
             inside: 0,
             w: 0,
             lane_w: 0,
@@ -236,10 +239,15 @@ impl Paternoster {
     }
 
     /// Makes room for a group and those above it.
+    #[inline]
     fn learn(&mut self, group: GroupId, cx: &Cx<'_>) {
-        if self.fair.knows(group) {
-            return;
+        if !self.fair.knows(group) {
+            self.learn_new(group, cx);
         }
+    }
+
+    #[cold]
+    fn learn_new(&mut self, group: GroupId, cx: &Cx<'_>) {
         let parent = cx.groups.parent(group).unwrap_or(GroupId::ROOT);
         self.learn(parent, cx);
         self.fair.add_group(group, parent);
@@ -247,7 +255,8 @@ impl Paternoster {
         self.written.resize(group.index() + 1, WrittenWeight::NOTHING);
     }
 
-    fn waiting(&self) -> u32 {
+    /// `waiting`, counted anew.
+    fn count_waiting(&self) -> u32 {
         self.fair.waiting() + self.lane.waiting() + self.returned.len() + self.syncs.list.len()
     }
 
@@ -257,7 +266,7 @@ impl Paternoster {
     }
 
     fn around(&self) -> Around {
-        let requests = self.waiting() + self.inside;
+        let requests = self.waiting + self.inside;
         Around { requests, service_least: self.lane.service_least }
     }
 
@@ -300,76 +309,79 @@ impl Paternoster {
 
     fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
         self.lane.remove(slot);
-        let units = self.units_of(slot, cx);
-        let leaf = self.slots[slot as usize].leaf;
-        self.fair.charge(leaf, units, false);
-        self.sent(slot, units, cx)
+        let r = cx.requests.at(slot);
+        let units = units(r);
+        self.fair.charge(self.slots[slot as usize].leaf, units, false);
+        self.sent(units, r)
     }
 
-    fn issue_greedy(&mut self, leaf: LeafId, chosen: bool, cx: &Cx<'_>) -> Dispatch {
-        let slot = self.fair.head(leaf);
-        self.fair.remove(&mut self.links, leaf, slot);
-        let units = self.units_of(slot, cx);
-        self.fair.charge(leaf, units, chosen);
+    /// The oldest greedy request of the leaf, which is `r`, goes.
+    fn issue_greedy(&mut self, leaf: LeafId, chosen: bool, units: u64, r: &Request) -> Dispatch {
+        self.fair.serve(&mut self.links, leaf, units, chosen);
         if chosen {
             (self.run_leaf, self.run_units) = (leaf, 0);
         }
         self.run_units += units;
-        self.sent(slot, units, cx)
+        self.sent(units, r)
     }
 
     /// The request goes to the drive; it waits nowhere any more.
-    fn sent(&mut self, slot: u32, units: u64, cx: &Cx<'_>) -> Dispatch {
-        let s = &mut self.slots[slot as usize];
+    fn sent(&mut self, units: u64, r: &Request) -> Dispatch {
+        let s = &mut self.slots[r.id.index()];
         (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
-        let (id, lane, auto) = (s.id, s.lane, s.auto);
+        s.far = self.media.sent(r.start, r.end());
+        let (lane, auto) = (s.lane, s.auto);
         let leaf = self.fair.leaf_mut(s.leaf);
         leaf.waiting -= 1;
         leaf.inside += 1;
+        self.waiting -= 1;
         self.inside += 1;
         if lane {
             let greedy = self.fair.waiting() > 0;
             self.lane.issued(units, self.valve.change().0, greedy);
             self.lane_w += units;
             self.counts.lane += 1;
+            if auto
+                && greedy
+                && let Some(owner) = self.owner(r)
+            {
+                self.budget.take(owner, r.sectors, self.spare());
+            }
         } else {
             self.lane.greedy_issued(units);
             self.w += units;
             self.counts.greedy += 1;
-        }
-        let r = cx.requests.at(slot);
-        if !lane {
-            self.budget.pay(r.sectors, self.spare());
+            if self.budget.is_used() {
+                self.budget.pay(r.sectors, self.spare());
+            }
             if !(r.sync && r.op == Op::Write) {
                 self.flushes.price.pay(Units(units));
             }
-        } else if auto
-            && self.fair.waiting() > 0
-            && let Some(owner) = self.owner(slot, cx)
-        {
-            self.budget.take(owner, r.sectors, self.spare());
         }
         self.valve.issued(r.start, r.end(), Units(self.w));
-        self.slots[slot as usize].far = self.media.sent(r.start, r.end());
-        Dispatch::Issue(id)
+        Dispatch::Issue(r.id)
     }
 
     fn issue_returned(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
-        let slot = self.returned.pop_front(&mut self.links)?;
-        let units = self.units_of(slot, cx);
-        Some(self.sent(slot, units, cx))
+        let r = cx.requests.at(self.returned.pop_front(&mut self.links)?);
+        Some(self.sent(units(r), r))
     }
 
     /// The drive was served as a disk, or not: it is not what it was taken for.
+    #[inline]
     fn turn_if(&mut self, was_disk: bool, now: Instant, cx: &mut Cx<'_>) {
-        if self.media.is_disk() == was_disk {
-            return;
+        if self.media.is_disk() != was_disk {
+            self.turn(now, cx);
         }
+    }
+
+    #[cold]
+    fn turn(&mut self, now: Instant, cx: &mut Cx<'_>) {
         self.disk.reset();
         self.part_syncs();
         self.valve.restart(now);
         // A wait of the other kind is over.
-        if self.waiting() > 0 {
+        if self.waiting > 0 {
             cx.run(QueueId(0));
         }
     }
@@ -420,25 +432,24 @@ impl Scheduler for Paternoster {
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
-        let r = &cx.requests[id];
-        let (proc, group, sync, prio) = (r.proc, r.group, r.sync, r.prio);
-        self.learn(group, cx);
-        if self.waiting() == 0 && self.inside == 0 {
+        let requests = cx.requests;
+        let r = &requests[id];
+        self.learn(r.group, cx);
+        if self.waiting == 0 && self.inside == 0 {
             self.valve.resumed(now);
         }
-        let leaf_id = self.fair.leaf_of(proc, group, sync);
-        let r = &cx.requests[id];
-        let leaf = self.fair.leaf_mut(leaf_id);
-        leaf.sync_write = sync && r.op != Op::Read;
-        let lead = self.leads(now, leaf_id, group, cx.device.queue_depth);
-        let lane = lead.is_some() || self.goes_by_lane(group, prio);
+        let leaf_id = self.fair.leaf_of(r.proc, r.group, r.sync);
+        self.fair.leaf_mut(leaf_id).sync_write = r.sync && r.op != Op::Read;
+        let lead = self.leads(now, leaf_id, r.group, cx.device.queue_depth);
+        let target = self.lane.target(r.group).map(|t| t.target);
+        let real_time = r.prio.class() == Class::Rt;
+        let lane = lead.is_some() || real_time || target.is_some();
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.arrives(now, r.start, r.end());
         let thought = leaf.thought;
-        let target = self.lane.target(group).map(|t| t.target);
         let number = lead.is_none() && matches!(target, Some(Target::Number(_)));
         // The real-time class and who has just begun owe nothing, whatever their group wants.
-        let auto = target == Some(Target::Auto) && lead.is_none() && prio.class() != Class::Rt;
+        let auto = target == Some(Target::Auto) && lead.is_none() && !real_time;
         if let Some(lead) = lead {
             self.begin.arrived(now, leaf_id, lead);
         }
@@ -473,19 +484,23 @@ impl Scheduler for Paternoster {
                 if lead.is_none() {
                     self.valve.see_lane(self.around());
                 }
-                self.lane.push(slot, arrived, group);
+                self.lane.push(slot, arrived, target);
             }
             SlotPlace::Syncs => self.syncs.list.push_back(&mut self.links, slot),
             _ => self.fair.push(&mut self.links, leaf_id, slot),
         }
+        self.waiting += 1;
         Run::Usual
     }
 
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
-        if self.waiting() == 0 {
+        debug_assert_eq!(self.waiting, self.count_waiting());
+        if self.waiting == 0 {
             return Dispatch::Empty;
         }
-        if let Some(answer) = self.issue_returned(cx) {
+        if !self.returned.is_empty()
+            && let Some(answer) = self.issue_returned(cx)
+        {
             return answer;
         }
         if self.media.is_disk() {
@@ -499,7 +514,10 @@ impl Scheduler for Paternoster {
         let first = self.issue_returned(cx).or_else(|| self.issue_sync(cx));
         let answer = first.or_else(|| match self.lane.first() {
             Some(slot) => Some(self.issue_lane(slot, cx)),
-            None => self.fair.smallest().map(|leaf| self.issue_greedy(leaf, true, cx)),
+            None => self.fair.smallest().map(|leaf| {
+                let r = cx.requests.at(self.fair.head(leaf));
+                self.issue_greedy(leaf, true, units(r), r)
+            }),
         });
         match answer? {
             Dispatch::Issue(id) => Some(id),
@@ -545,7 +563,7 @@ impl Scheduler for Paternoster {
         let was = self.media.is_disk();
         self.media.completed(now, issued, far);
         self.turn_if(was, now, cx);
-        if self.waiting() > 0 {
+        if self.waiting > 0 {
             cx.run(queue);
         }
     }
@@ -636,6 +654,7 @@ impl Scheduler for Paternoster {
             SlotPlace::Nowhere | SlotPlace::Inside => return,
         }
         self.slots[gone.index()].place = SlotPlace::Nowhere;
+        self.waiting -= 1;
         if let Some(lead) = s.lead {
             self.begin.withdrawn(now, lead);
         }

@@ -220,6 +220,7 @@ enum Hold {
 
 impl Paternoster {
     /// A process that has just begun is served, or thinks for a moment: greedy requests are held.
+    #[inline]
     pub(super) fn leader_holds(&mut self, now: Instant) -> bool {
         match self.begin.holds(now) {
             None => false,

@@ -19,7 +19,7 @@
 use super::fair::LeafId;
 use super::lane::Waiting;
 use super::measure::{UNIT, Units};
-use super::{Paternoster, RequestSlot, units};
+use super::{Paternoster, units};
 use crate::env::Cx;
 use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
@@ -80,6 +80,7 @@ pub(super) fn service(time: Nanos) -> u64 {
 }
 
 impl Paternoster {
+    #[inline(never)]
     pub(super) fn dispatch_disk(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
         self.end_slice(now);
         if let Some(slot) = self.lane.first()
@@ -200,7 +201,9 @@ impl Paternoster {
     }
 
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
-    pub(super) fn completed_disk(&mut self, took: Nanos, s: &RequestSlot) {
+    #[inline(never)]
+    pub(super) fn completed_disk(&mut self, took: Nanos, slot: u32) {
+        let s = self.slots[slot as usize];
         let time_units = service(took);
         self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
         if s.lane {

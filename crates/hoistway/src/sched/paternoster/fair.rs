@@ -173,6 +173,7 @@ impl Leaf {
     }
 
     /// A request of it arrives that begins at `start` and ends at `end`.
+    #[inline]
     pub fn arrives(&mut self, now: Instant, start: Sectors, end: Sectors) {
         if self.is_idle()
             && let Some(since) = self.idle_since.take()
@@ -201,6 +202,7 @@ impl Leaf {
     }
 
     /// A request of it has left the drive.
+    #[inline]
     pub fn left(&mut self, now: Instant) {
         self.inside -= 1;
         if self.is_idle() {
@@ -440,6 +442,7 @@ impl Fair {
     }
 
     /// A greedy request of that slot waits.
+    #[inline]
     pub fn push(&mut self, links: &mut Links, id: LeafId, slot: u32) {
         let leaf = &mut self.leaves[id];
         leaf.fifo.push_back(links, slot);
@@ -519,6 +522,7 @@ impl Fair {
     }
 
     /// The backlogged leaf with the smallest tags on the way down.
+    #[inline]
     pub fn smallest(&self) -> Option<LeafId> {
         let mut at = GroupId::ROOT;
         // Each turn goes one level down.
@@ -551,6 +555,7 @@ impl Fair {
     }
 
     /// The leaf is served `units` (sixteenths of a unit); `chosen`: because its tags were smallest.
+    #[inline]
     pub fn charge(&mut self, id: LeafId, units: u64, chosen: bool) {
         let leaf = &mut self.leaves[id];
         let mut group = leaf.group;
@@ -562,23 +567,30 @@ impl Fair {
         if !leaf.fifo.is_empty() {
             node.children.raise(leaf.seat, leaf.tag.start, 2 * id.0);
         }
-        loop {
-            let FairGroup { parent, seat, mut tag, .. } = self.groups[group];
-            if parent.is_none() {
-                return;
-            }
-            let up = &mut self.groups[parent];
-            if chosen {
-                up.vtime = up.vtime.max(tag.start);
-            }
-            tag.pay(up.vtime, self.claim, units);
-            up.children.raise(seat, tag.start, 2 * group.0 + 1);
-            self.groups[group].tag = tag;
-            group = parent;
+        while group != GroupId::ROOT {
+            group = self.charge_group(group, units, chosen);
         }
     }
 
+    /// The same for a group; its parent.
+    fn charge_group(&mut self, group: GroupId, units: u64, chosen: bool) -> GroupId {
+        let node = &self.groups[group];
+        let FairGroup { parent, seat, mut tag, .. } = *node;
+        let waits = !node.children.is_empty();
+        let up = &mut self.groups[parent];
+        if chosen {
+            up.vtime = up.vtime.max(tag.start);
+        }
+        tag.pay(up.vtime, self.claim, units);
+        if waits {
+            up.children.raise(seat, tag.start, 2 * group.0 + 1);
+        }
+        self.groups[group].tag = tag;
+        parent
+    }
+
     /// It has a backlog, and so have the groups above.
+    #[inline]
     fn activate(&mut self, id: LeafId) {
         let leaf = &mut self.leaves[id];
         let mut group = leaf.group;

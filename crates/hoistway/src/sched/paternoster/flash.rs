@@ -17,6 +17,7 @@ use crate::unit::Instant;
 
 impl Paternoster {
     /// Until when the first request of the lane is held; greedy ones wait too.
+    #[inline(never)]
     fn paced(&self, now: Instant, slot: u32) -> Option<Instant> {
         let w = self.waiting_of(slot);
         if self.valve.tries_rows() {
@@ -40,6 +41,7 @@ impl Paternoster {
         self.fair.smallest().map(|leaf| (leaf, true))
     }
 
+    #[inline]
     pub(super) fn dispatch_flash(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
         let greedy = self.fair.waiting() > 0;
         let first = self.lane.first();
@@ -61,7 +63,10 @@ impl Paternoster {
             self.note_held(now, slot, over, cx);
         }
         let leader = self.leader_holds(now);
-        if !leader && let Some(answer) = self.syncs_go(now, cx) {
+        if !leader
+            && !self.syncs.list.is_empty()
+            && let Some(answer) = self.syncs_go(now, cx)
+        {
             return answer;
         }
         if !leader && let Some((leaf, chosen)) = self.choose() {
@@ -96,6 +101,7 @@ impl Paternoster {
     }
 
     /// A request of the lane is held back: an answer about its target names that.
+    #[inline(never)]
     fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
         if let Some(owner) = self.owner(cx.requests.at(slot)) {
             if over {
@@ -130,10 +136,8 @@ impl Paternoster {
     }
 
     /// The next of the sync writes that wait together, if their time has come.
+    #[inline(never)]
     fn syncs_go(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Dispatch> {
-        if self.syncs.list.is_empty() {
-            return None;
-        }
         if self.syncs.going == 0 {
             let price = &self.flushes.price;
             let oldest = self.slots[self.syncs.list.head() as usize].arrived;

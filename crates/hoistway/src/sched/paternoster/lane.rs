@@ -192,6 +192,7 @@ impl TargetLane {
     }
 
     /// The target that holds for requests of `group`.
+    #[inline]
     pub fn target(&self, group: GroupId) -> Option<InForce> {
         self.in_force.get(group).copied().flatten()
     }
@@ -311,6 +312,7 @@ impl TargetLane {
     }
 
     /// A request of the lane goes; `greedy`: while others wait.
+    #[inline]
     pub fn issued(&mut self, units: u64, change: u64, greedy: bool) {
         self.inside += 1;
         if greedy {
@@ -340,14 +342,8 @@ impl TargetLane {
     }
 
     /// A request of the lane is over.
-    pub fn completed(
-        &mut self,
-        now: Instant,
-        issued: Instant,
-        arrived: Instant,
-        group: GroupId,
-        units: u64,
-    ) {
+    #[inline]
+    pub fn completed(&mut self, now: Instant, issued: Instant) {
         self.inside -= 1;
         self.active = Some(now);
         let s = now.since(issued).0;
@@ -359,7 +355,10 @@ impl TargetLane {
         self.service_least = Nanos(if least == 0 { s } else { s.min(least + least / 256) });
         let peak = self.service_peak.0;
         self.service_peak = Nanos(s.max(peak - peak / 256));
-        let Some(owner) = self.target(group).map(|t| t.owner) else { return };
+    }
+
+    /// It was one of that target.
+    pub fn served(&mut self, now: Instant, arrived: Instant, owner: GroupId, units: u64) {
         if self.served[0].is_some_and(|(whose, _)| whose != owner) {
             self.served[1] = self.served[0];
         }
@@ -407,7 +406,8 @@ mod tests {
     /// A request goes and is over 100 us later, with nobody else waiting.
     fn serve(lane: &mut TargetLane, from: u64, group: GroupId) {
         lane.issued(UNIT, 0, false);
-        lane.completed(at(from + 100), at(from), at(from), group, UNIT);
+        lane.completed(at(from + 100), at(from));
+        lane.served(at(from + 100), at(from), group, UNIT);
     }
 
     fn waiting(number: bool) -> Waiting {

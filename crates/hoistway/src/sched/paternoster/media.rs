@@ -120,11 +120,15 @@ impl Media {
         far
     }
 
-    /// A completion, and where it was read if it says something.
+    /// Is the device asked? What it said of itself before is forgotten when it says something else.
     #[inline]
+    pub fn asks(&self) -> bool {
+        self.says
+    }
+
+    /// A completion, and where it was read if it says something.
     pub fn completed(&mut self, now: Instant, issued: Instant, read: Option<(Sectors, Sectors)>) {
-        // Whatever changes its word begins anew.
-        if !self.says {
+        if !self.asks() {
             return;
         }
         let took = now.since(self.last_completion.max(issued));

@@ -59,7 +59,7 @@ use crate::setting::TunableError;
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::target::TargetState;
-use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId, Sectors};
+use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
@@ -71,7 +71,7 @@ use disk::Disk;
 use epoch::{Around, Done};
 use fair::{Fair, LeafId};
 use flush::{Flushes, SyncWrites};
-use lane::{Target, TargetLane, Waiting};
+use lane::{InForce, Target, TargetLane, Waiting};
 use measure::{UNIT, Units};
 use media::Media;
 use strict::Strict;
@@ -271,7 +271,7 @@ impl Paternoster {
     }
 
     fn goes_by_lane(&self, group: GroupId, prio: IoPrio) -> bool {
-        prio.class() == Class::Rt || self.lane.target(group).is_some()
+        prio.is_rt() || self.lane.target(group).is_some()
     }
 
     /// Units of the request in that slot, in sixteenths: one for the command and one for each 8 KiB.
@@ -290,15 +290,15 @@ impl Paternoster {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
-    /// A request of the lane has been in the drive.
-    fn lane_completed(&mut self, now: Instant, s: &RequestSlot, r: &Request) {
-        let units = u64::from(s.units);
-        self.lane.completed(now, r.issued, s.arrived, r.group, units);
-        let Some(t) = self.lane.target(r.group) else { return };
+    /// A request of the lane has been in the drive which the target was in force for.
+    #[inline(never)]
+    fn target_completed(&mut self, now: Instant, of: InForce, r: &Request) {
+        let s = &self.slots[r.id.index()];
+        let (units, latency) = (u64::from(s.units), now.since(s.arrived));
         let lone = s.lone.then(|| now.since(r.issued));
-        self.notes.completed(now, t.owner, lone, s.thought, units);
-        if let Target::Number(target) = t.target {
-            let latency = now.since(s.arrived);
+        self.notes.completed(now, of.owner, lone, s.thought, units);
+        self.lane.served(now, s.arrived, of.owner, units);
+        if let Target::Number(target) = of.target {
             self.strict.completed(now, latency, target, self.valve.k().0, self.valve.cut());
         }
     }
@@ -316,6 +316,7 @@ impl Paternoster {
     }
 
     /// The oldest greedy request of the leaf, which is `r`, goes.
+    #[inline]
     fn issue_greedy(&mut self, leaf: LeafId, chosen: bool, units: u64, r: &Request) -> Dispatch {
         self.fair.serve(&mut self.links, leaf, units, chosen);
         if chosen {
@@ -326,6 +327,7 @@ impl Paternoster {
     }
 
     /// The request goes to the drive; it waits nowhere any more.
+    #[inline]
     fn sent(&mut self, units: u64, r: &Request) -> Dispatch {
         let s = &mut self.slots[r.id.index()];
         (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
@@ -362,6 +364,7 @@ impl Paternoster {
         Dispatch::Issue(r.id)
     }
 
+    #[cold]
     fn issue_returned(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
         let r = cx.requests.at(self.returned.pop_front(&mut self.links)?);
         Some(self.sent(units(r), r))
@@ -387,17 +390,29 @@ impl Paternoster {
     }
 
     /// A request is in the drive no longer.
-    fn left(&mut self, now: Instant, id: ReqId) -> Option<RequestSlot> {
-        let s = self.slots[id.index()];
+    #[inline]
+    fn left(&mut self, id: ReqId) -> Option<RequestSlot> {
+        let s = &mut self.slots[id.index()];
         if s.id != id || s.place != SlotPlace::Inside {
             return None;
         }
-        self.slots[id.index()].place = SlotPlace::Nowhere;
+        s.place = SlotPlace::Nowhere;
         self.inside -= 1;
         let of = if s.lane { &mut self.lane_w } else { &mut self.w };
         *of -= u64::from(s.units);
-        self.fair.leaf_mut(s.leaf).left(now);
-        Some(s)
+        Some(*s)
+    }
+
+    /// What a request of flash says about the valve.
+    #[inline]
+    fn completed_flash(&mut self, now: Instant, done: Done) {
+        if self.strict.binds() {
+            // What is given away for a target says nothing about the drive.
+            self.strict.moved(now, done.sectors);
+            self.valve.resumed_after_limit(now);
+        } else {
+            self.valve.completed(now, done, self.around());
+        }
     }
 }
 
@@ -442,7 +457,7 @@ impl Scheduler for Paternoster {
         self.fair.leaf_mut(leaf_id).sync_write = r.sync && r.op != Op::Read;
         let lead = self.leads(now, leaf_id, r.group, cx.device.queue_depth);
         let target = self.lane.target(r.group).map(|t| t.target);
-        let real_time = r.prio.class() == Class::Rt;
+        let real_time = r.prio.is_rt();
         let lane = lead.is_some() || real_time || target.is_some();
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.arrives(now, r.start, r.end());
@@ -526,50 +541,50 @@ impl Scheduler for Paternoster {
     }
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        let Some(s) = self.left(now, id) else { return };
-        let r = &cx.requests[id];
-        let (issued, queue, units) = (r.issued, r.queue, u64::from(s.units));
-        let data = matches!(r.op, Op::Read | Op::Write);
-        let sectors = if data { r.sectors } else { Sectors(0) };
-        self.notes.serve(units);
-        self.flushes.price.served(now, Units(units));
+        let Some(s) = self.left(id) else { return };
+        let requests = cx.requests;
+        let r = &requests[id];
+        let units = Units(s.units.into());
+        self.notes.serve(units.0);
+        self.flushes.price.served(now, units);
         self.fair.claim = self.claim();
         if s.lane {
-            self.lane_completed(now, &s, r);
+            self.lane.completed(now, r.issued);
+            if let Some(of) = self.lane.target(r.group) {
+                self.target_completed(now, of, r);
+            }
         }
-        let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
-        let took = now.since(self.completed.max(issued));
+        let took = now.since(self.completed.max(r.issued));
         self.completed = now;
         let leaf = self.fair.leaf_mut(s.leaf);
+        leaf.left(now);
         leaf.drive_time = Nanos(leaf.drive_time.0.saturating_add(took.0));
         if let Some(lead) = s.lead {
             let idle = leaf.is_idle();
             self.begin.completed(now, lead, idle);
         }
         if self.media.is_disk() {
-            self.completed_disk(took, &s);
+            self.completed_disk(took, id.slot());
         } else {
-            let done = Done { sectors, units: Units(units), cuttable: data && !s.lane };
-            let around = self.around();
-            if self.strict.binds() {
-                // What is given away for a target says nothing about the drive.
-                self.strict.moved(now, sectors);
-                self.valve.resumed_after_limit(now);
-            } else {
-                self.valve.completed(now, done, around);
-            }
+            let data = matches!(r.op, Op::Read | Op::Write);
+            let sectors = if data { r.sectors } else { Sectors(0) };
+            self.completed_flash(now, Done { sectors, units, cuttable: data && !s.lane });
         }
         self.fair.release_if_idle(s.leaf);
-        let was = self.media.is_disk();
-        self.media.completed(now, issued, far);
-        self.turn_if(was, now, cx);
+        if self.media.asks() {
+            let was = self.media.is_disk();
+            let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
+            self.media.completed(now, r.issued, far);
+            self.turn_if(was, now, cx);
+        }
         if self.waiting > 0 {
-            cx.run(queue);
+            cx.run(r.queue);
         }
     }
 
     fn requeue(&mut self, now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
-        let Some(s) = self.left(now, id) else { return };
+        let Some(s) = self.left(id) else { return };
+        self.fair.leaf_mut(s.leaf).left(now);
         self.lane.inside -= u32::from(s.lane);
         if let Some(lead) = s.lead {
             self.begin.withdrawn(now, lead);

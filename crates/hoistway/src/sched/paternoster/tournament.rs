@@ -139,24 +139,20 @@ impl Tournament {
         self.replay(seat, Player::NOBODY);
     }
 
-    /// Another tag for who has the seat, not a smaller one; an empty seat stays so.
+    /// Another tag, not a smaller one, for who has the seat.
     #[inline]
     pub fn raise(&mut self, seat: u32, tag: u64, owner: u32) {
-        if self.is_taken(seat) {
-            let player = Player::new(tag, self.next_order(), owner);
-            self.replay(seat, player);
-        }
+        debug_assert!(self.is_taken(seat));
+        let player = Player::new(tag, self.next_order(), owner);
+        self.replay(seat, player);
     }
 
     /// Puts a larger one into a seat that is taken.
     fn replay(&mut self, seat: u32, mut player: Player) {
         let (mut at, mut side) = (self.round + (seat >> 2) as usize, (seat & 3) as usize);
-        let old = self.matches[at].0[side].identity();
+        let mut here = &mut self.matches[at];
+        let old = here.0[side].identity();
         loop {
-            let here = &mut self.matches[at];
-            if here.0[side].identity() != old {
-                return;
-            }
             here.0[side] = player;
             player = here.winner();
             if at == 0 {
@@ -164,6 +160,10 @@ impl Tournament {
                 return;
             }
             (at, side) = next(at);
+            here = &mut self.matches[at];
+            if here.0[side].identity() != old {
+                return;
+            }
         }
     }
 
@@ -266,7 +266,6 @@ mod tests {
                         }
                         None => {
                             t.leave(seats[n]);
-                            t.raise(seats[n], 0, n as u32);
                             t.give_back(seats[n]);
                             seats[n] = t.seat();
                         }

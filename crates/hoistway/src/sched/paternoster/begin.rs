@@ -153,25 +153,26 @@ impl Begin {
     fn settle_past(&mut self, now: Instant) {
         let past = now.since(self.at);
         self.at = now;
-        let held = match self.until {
-            _ if self.requests > 0 => past,
+        match self.until {
+            _ if self.requests > 0 => self.account = self.account.saturating_sub(past),
+            None => self.account = (self.account + past).min(ACCOUNT),
             Some(until) => {
                 let held = past.saturating_sub(now.since(until));
                 self.thinking += held;
-                held
+                let free = past - held;
+                self.account = (self.account + free).min(ACCOUNT).saturating_sub(held);
             }
-            None => Nanos::ZERO,
-        };
-        let free = past - held;
-        self.account = (self.account + free).min(ACCOUNT).saturating_sub(held);
+        }
     }
 
     /// The leader, and for how long others were held while it thought since it was asked last. Who reads little and
     /// often holds everybody all the time; its service alone would not show it for minutes.
     pub fn take_thinking(&mut self, now: Instant) -> Option<(LeafId, Nanos)> {
         self.settle(now);
-        let thought = core::mem::take(&mut self.thinking);
-        (thought > Nanos::ZERO).then_some((self.leader, thought))
+        if self.thinking == Nanos::ZERO {
+            return None;
+        }
+        Some((self.leader, core::mem::take(&mut self.thinking)))
     }
 
     pub fn arrived(&mut self, now: Instant, leaf: LeafId, lead: Lead) {

@@ -16,12 +16,12 @@
 //!
 //! Source: specs/paternoster.md 8.
 
+use super::Paternoster;
 use super::fair::LeafId;
+use super::issue::Next;
 use super::lane::Waiting;
 use super::measure::{UNIT, Units};
-use super::{Paternoster, units};
 use crate::env::Cx;
-use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
 
 /// Disk time of one unit of service.
@@ -81,7 +81,7 @@ pub(super) fn service(time: Nanos) -> u64 {
 
 impl Paternoster {
     #[inline(never)]
-    pub(super) fn dispatch_disk(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+    pub(super) fn next_of_disk(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Next> {
         self.end_slice(now);
         if let Some(slot) = self.lane.first()
             && self.lane_goes(now, slot)
@@ -90,16 +90,15 @@ impl Paternoster {
                 0 => self.lane.waiting() - 1,
                 n => n - 1,
             };
-            return self.issue_lane(slot, cx);
+            return Some(Next::Lane(slot));
         }
         if self.fair.waiting() > 0
             && !self.leader_holds(now)
             && let Some((leaf, chosen)) = self.disk_choice(now, cx)
         {
-            let r = cx.requests.at(self.fair.head(leaf));
-            return self.issue_greedy(leaf, chosen, units(r), r);
+            return Some(Next::Greedy { leaf, chosen });
         }
-        Dispatch::Idle
+        None
     }
 
     /// May the first request of the lane go now? If not, a time is named at which it may.
@@ -228,7 +227,7 @@ mod tests {
     use crate::env::Env;
     use crate::group::{GroupId, ProcId};
     use crate::request::{Io, ReqId};
-    use crate::sched::{At, Scheduler, Setup};
+    use crate::sched::{At, Dispatch, Scheduler, Setup};
     use crate::stage::Stage;
     use crate::unit::{IoPrio, QueueId, Sectors};
     use alloc::vec::Vec;

@@ -68,13 +68,9 @@ impl StartTag {
     /// Pays for `units` from there on.
     fn pay(&mut self, vtime: u64, claim: Units, units: u64) {
         let due = units * SCALE + u64::from(self.rest);
-        // The usual weight is a constant: no division.
-        let (whole, rest) = match self.weight {
-            WEIGHT => (due / u64::from(WEIGHT), due % u64::from(WEIGHT)),
-            weight => (due / u64::from(weight), due % u64::from(weight)),
-        };
-        self.start = self.at(vtime, claim) + whole;
-        self.rest = rest as u32;
+        let weight = u64::from(self.weight);
+        self.start = self.at(vtime, claim) + due / weight;
+        self.rest = (due % weight) as u32;
     }
 }
 
@@ -466,19 +462,31 @@ impl Fair {
         }
     }
 
-    /// The oldest greedy request of the leaf goes, and is paid for.
+    /// Takes the oldest greedy request of a leaf that has one.
     #[inline]
-    pub fn serve(&mut self, links: &mut Links, id: LeafId, units: u64, chosen: bool) {
+    pub fn take_first(&mut self, links: &mut Links, id: LeafId) -> u32 {
         let leaf = &mut self.leaves[id];
-        leaf.fifo.pop_front(links);
+        let slot = leaf.fifo.take_first(links);
         self.waiting -= 1;
         if leaf.fifo.is_empty() {
             self.ends(id);
         }
-        self.charge(id, units, chosen);
+        slot
+    }
+
+    /// A request of the leaf goes to the drive, and is paid for if it `pays`.
+    #[inline]
+    pub fn sent(&mut self, id: LeafId, units: u64, chosen: bool, pays: bool) {
+        let leaf = &mut self.leaves[id];
+        leaf.waiting -= 1;
+        leaf.inside += 1;
+        if pays {
+            self.charge(id, units, chosen);
+        }
     }
 
     /// It has no backlog any more.
+    #[inline]
     fn ends(&mut self, id: LeafId) {
         let leaf = &mut self.leaves[id];
         self.streams -= u32::from(core::mem::take(&mut leaf.streams));
@@ -573,6 +581,7 @@ impl Fair {
     }
 
     /// The same for a group; its parent.
+    #[inline(never)]
     fn charge_group(&mut self, group: GroupId, units: u64, chosen: bool) -> GroupId {
         let node = &self.groups[group];
         let FairGroup { parent, seat, mut tag, .. } = *node;

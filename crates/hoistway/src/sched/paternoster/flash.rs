@@ -6,13 +6,13 @@
 //!
 //! Source: specs/paternoster.md 3.
 
+use super::issue::Next;
 use super::lane::TRIAL_MOST;
 use super::{ASYNC_ROW, LOOK_BEHIND, LeafId, Paternoster, SlotPlace, units};
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::request::{Op, Request};
 use crate::rows::Id;
-use crate::sched::Dispatch;
 use crate::unit::Instant;
 
 impl Paternoster {
@@ -42,7 +42,7 @@ impl Paternoster {
     }
 
     #[inline]
-    pub(super) fn dispatch_flash(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+    pub(super) fn next_of_flash(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Next> {
         let greedy = self.fair.waiting() > 0;
         let first = self.lane.first();
         let mut paced = None;
@@ -53,30 +53,26 @@ impl Paternoster {
             let over = brakes && self.lane.over(self.valve.k().0);
             spent = brakes && self.spent(slot, cx);
             if paced.is_none() && !spent && !over {
-                return self.issue_lane(slot, cx);
+                return Some(Next::Lane(slot));
             }
             if (paced.is_some() || spent)
                 && let Some(slot) = self.number_behind(slot)
             {
-                return self.issue_lane(slot, cx);
+                return Some(Next::Lane(slot));
             }
             self.note_held(now, slot, over, cx);
         }
         let leader = self.leader_holds(now);
-        if !leader
-            && !self.syncs.list.is_empty()
-            && let Some(answer) = self.syncs_go(now, cx)
-        {
-            return answer;
+        if !leader && !self.syncs.list.is_empty() && self.syncs_go(now) {
+            return Some(Next::Sync);
         }
         if !leader && let Some((leaf, chosen)) = self.choose() {
             let r = cx.requests.at(self.fair.head(leaf));
-            let units = units(r);
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
                 self.wake_by(until);
-            } else if self.w == 0 || self.w + units <= self.strict.valve(self.valve.k().0) {
-                return self.issue_greedy(leaf, chosen, units, r);
+            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
+                return Some(Next::Greedy { leaf, chosen });
             } else {
                 self.valve.held();
             }
@@ -88,10 +84,10 @@ impl Paternoster {
                 None if over && !self.fits_beside(slot, cx) => {}
                 // The next completion asks again.
                 None if spent && self.inside > 0 => {}
-                _ => return self.issue_lane(slot, cx),
+                _ => return Some(Next::Lane(slot)),
             }
         }
-        Dispatch::Idle
+        None
     }
 
     /// A lane that is over its part has a valve like the others': with as much of each inside, each has half of the
@@ -121,7 +117,7 @@ impl Paternoster {
     }
 
     /// The group whose target holds for the request.
-    pub(super) fn owner(&self, r: &Request) -> Option<GroupId> {
+    fn owner(&self, r: &Request) -> Option<GroupId> {
         self.lane.target(r.group).map(|t| t.owner)
     }
 
@@ -135,9 +131,9 @@ impl Paternoster {
             && !self.fair.is_weighted(leaf)
     }
 
-    /// The next of the sync writes that wait together, if their time has come.
+    /// Has the time come of the sync writes that wait together?
     #[inline(never)]
-    fn syncs_go(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Dispatch> {
+    fn syncs_go(&mut self, now: Instant) -> bool {
         if self.syncs.going == 0 {
             let price = &self.flushes.price;
             let oldest = self.slots[self.syncs.list.head() as usize].arrived;
@@ -145,20 +141,11 @@ impl Paternoster {
             let owed = price.is_owed() && self.fair.waiting() > 0 && until > now;
             if let Some(until) = owed.then_some(until).or(self.flushes.hold(now)) {
                 self.wake_by(until);
-                return None;
+                return false;
             }
             self.syncs.going = self.syncs.list.len();
         }
-        self.issue_sync(cx)
-    }
-
-    pub(super) fn issue_sync(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
-        let slot = self.syncs.list.pop_front(&mut self.links)?;
-        self.syncs.going = self.syncs.going.saturating_sub(1);
-        let r = cx.requests.at(slot);
-        let units = units(r);
-        self.fair.charge(self.slots[slot as usize].leaf, units, false);
-        Some(self.sent(units, r))
+        true
     }
 
     /// Sync writes wait with everybody else from now on.

@@ -36,6 +36,7 @@ mod epoch;
 mod fair;
 mod flash;
 mod flush;
+mod issue;
 mod lane;
 mod measure;
 mod media;
@@ -71,6 +72,7 @@ use disk::Disk;
 use epoch::{Around, Done};
 use fair::{Fair, LeafId};
 use flush::{Flushes, SyncWrites};
+use issue::Next;
 use lane::{InForce, Target, TargetLane, Waiting};
 use measure::{UNIT, Units};
 use media::Media;
@@ -303,73 +305,6 @@ impl Paternoster {
         }
     }
 
-    fn spare(&self) -> u64 {
-        self.budget.spare(self.valve.short().0)
-    }
-
-    fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
-        self.lane.remove(slot);
-        let r = cx.requests.at(slot);
-        let units = units(r);
-        self.fair.charge(self.slots[slot as usize].leaf, units, false);
-        self.sent(units, r)
-    }
-
-    /// The oldest greedy request of the leaf, which is `r`, goes.
-    #[inline]
-    fn issue_greedy(&mut self, leaf: LeafId, chosen: bool, units: u64, r: &Request) -> Dispatch {
-        self.fair.serve(&mut self.links, leaf, units, chosen);
-        if chosen {
-            (self.run_leaf, self.run_units) = (leaf, 0);
-        }
-        self.run_units += units;
-        self.sent(units, r)
-    }
-
-    /// The request goes to the drive; it waits nowhere any more.
-    #[inline]
-    fn sent(&mut self, units: u64, r: &Request) -> Dispatch {
-        let s = &mut self.slots[r.id.index()];
-        (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
-        s.far = self.media.sent(r.start, r.end());
-        let (lane, auto) = (s.lane, s.auto);
-        let leaf = self.fair.leaf_mut(s.leaf);
-        leaf.waiting -= 1;
-        leaf.inside += 1;
-        self.waiting -= 1;
-        self.inside += 1;
-        if lane {
-            let greedy = self.fair.waiting() > 0;
-            self.lane.issued(units, self.valve.change().0, greedy);
-            self.lane_w += units;
-            self.counts.lane += 1;
-            if auto
-                && greedy
-                && let Some(owner) = self.owner(r)
-            {
-                self.budget.take(owner, r.sectors, self.spare());
-            }
-        } else {
-            self.lane.greedy_issued(units);
-            self.w += units;
-            self.counts.greedy += 1;
-            if self.budget.is_used() {
-                self.budget.pay(r.sectors, self.spare());
-            }
-            if !(r.sync && r.op == Op::Write) {
-                self.flushes.price.pay(Units(units));
-            }
-        }
-        self.valve.issued(r.start, r.end(), Units(self.w));
-        Dispatch::Issue(r.id)
-    }
-
-    #[cold]
-    fn issue_returned(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
-        let r = cx.requests.at(self.returned.pop_front(&mut self.links)?);
-        Some(self.sent(units(r), r))
-    }
-
     /// The drive was served as a disk, or not: it is not what it was taken for.
     #[inline]
     fn turn_if(&mut self, was_disk: bool, now: Instant, cx: &mut Cx<'_>) {
@@ -459,12 +394,15 @@ impl Scheduler for Paternoster {
         let target = self.lane.target(r.group).map(|t| t.target);
         let real_time = r.prio.is_rt();
         let lane = lead.is_some() || real_time || target.is_some();
+        // The real-time class and who has just begun owe nothing, whatever their group wants.
+        let (number, auto) = match target {
+            None => (false, false),
+            Some(Target::Number(_)) => (lead.is_none(), false),
+            Some(Target::Auto) => (false, lead.is_none() && !real_time),
+        };
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.arrives(now, r.start, r.end());
         let thought = leaf.thought;
-        let number = lead.is_none() && matches!(target, Some(Target::Number(_)));
-        // The real-time class and who has just begun owe nothing, whatever their group wants.
-        let auto = target == Some(Target::Auto) && lead.is_none() && !real_time;
         if let Some(lead) = lead {
             self.begin.arrived(now, leaf_id, lead);
         }
@@ -513,31 +451,27 @@ impl Scheduler for Paternoster {
         if self.waiting == 0 {
             return Dispatch::Empty;
         }
-        if !self.returned.is_empty()
-            && let Some(answer) = self.issue_returned(cx)
-        {
-            return answer;
-        }
-        if self.media.is_disk() {
-            self.dispatch_disk(now, cx)
+        let next = if !self.returned.is_empty() {
+            Some(Next::Returned)
+        } else if self.media.is_disk() {
+            self.next_of_disk(now, cx)
         } else {
-            self.dispatch_flash(now, cx)
-        }
+            self.next_of_flash(now, cx)
+        };
+        next.map_or(Dispatch::Idle, |next| Dispatch::Issue(self.issue(next, cx)))
     }
 
     fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
-        let first = self.issue_returned(cx).or_else(|| self.issue_sync(cx));
-        let answer = first.or_else(|| match self.lane.first() {
-            Some(slot) => Some(self.issue_lane(slot, cx)),
-            None => self.fair.smallest().map(|leaf| {
-                let r = cx.requests.at(self.fair.head(leaf));
-                self.issue_greedy(leaf, true, units(r), r)
-            }),
-        });
-        match answer? {
-            Dispatch::Issue(id) => Some(id),
-            Dispatch::Idle | Dispatch::Empty => None,
-        }
+        let next = if !self.returned.is_empty() {
+            Next::Returned
+        } else if !self.syncs.list.is_empty() {
+            Next::Sync
+        } else if let Some(slot) = self.lane.first() {
+            Next::Lane(slot)
+        } else {
+            Next::Greedy { leaf: self.fair.smallest()?, chosen: true }
+        };
+        Some(self.issue(next, cx))
     }
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {

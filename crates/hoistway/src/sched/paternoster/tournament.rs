@@ -29,6 +29,12 @@ impl Player {
         self.0 as u32
     }
 
+    /// No owner and no order have this number.
+    #[inline]
+    fn is_nobody(self) -> bool {
+        self.identity() == Player::NOBODY.identity()
+    }
+
     /// Order and owner: no two have the same.
     fn identity(self) -> u64 {
         self.0 as u64
@@ -99,7 +105,7 @@ impl Tournament {
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.winner == Player::NOBODY
+        self.winner.is_nobody()
     }
 
     /// The owner of the smallest tag.
@@ -109,7 +115,7 @@ impl Tournament {
     }
 
     pub fn is_taken(&self, seat: u32) -> bool {
-        self.matches[self.round + (seat >> 2) as usize].0[(seat & 3) as usize] != Player::NOBODY
+        !self.matches[self.round + (seat >> 2) as usize].0[(seat & 3) as usize].is_nobody()
     }
 
     /// Somebody takes the empty seat.
@@ -171,7 +177,7 @@ impl Tournament {
     pub fn smallest<const N: usize>(&self, mut f: impl FnMut(u32)) {
         let (mut least, mut n) = ([Player::NOBODY; N], 0);
         let seated = self.matches[self.round..].iter().flat_map(|m| m.0);
-        for player in seated.filter(|&p| p != Player::NOBODY) {
+        for player in seated.filter(|p| !p.is_nobody()) {
             let at = least[..n].partition_point(|&p| p < player);
             if at < N {
                 n = (n + 1).min(N);
@@ -214,7 +220,7 @@ impl Tournament {
     #[cold]
     fn renumber(&mut self) {
         let seated = self.matches[self.round..].iter_mut().flat_map(|m| &mut m.0);
-        let mut players: Vec<&mut Player> = seated.filter(|p| **p != Player::NOBODY).collect();
+        let mut players: Vec<&mut Player> = seated.filter(|p| !p.is_nobody()).collect();
         players.sort();
         self.order = 0;
         for player in players {

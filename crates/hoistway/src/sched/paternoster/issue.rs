@@ -1,0 +1,93 @@
+//! A request goes to the drive: it is taken from where it waits, and who sent it pays.
+
+use super::lane::InForce;
+use super::measure::Units;
+use super::{LeafId, Paternoster, SlotPlace, units};
+use crate::env::Cx;
+use crate::request::{Op, ReqId, Request};
+
+/// What goes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// The first that the device gave back: it has been paid for.
+    Returned,
+    /// A request of the lane, by its slot.
+    Lane(u32),
+    /// The first of the sync writes that wait together.
+    Sync,
+    /// The oldest of a leaf; `chosen`: because its tags are smallest.
+    Greedy { leaf: LeafId, chosen: bool },
+}
+
+impl Paternoster {
+    // One call matters, the other is that of a drain.
+    #[inline(always)]
+    pub(super) fn issue(&mut self, next: Next, cx: &Cx<'_>) -> ReqId {
+        let slot = match next {
+            Next::Returned => self.returned.take_first(&mut self.links),
+            Next::Lane(slot) => {
+                self.lane.remove(slot);
+                slot
+            }
+            Next::Sync => {
+                self.syncs.going = self.syncs.going.saturating_sub(1);
+                self.syncs.list.take_first(&mut self.links)
+            }
+            Next::Greedy { leaf, .. } => self.fair.take_first(&mut self.links, leaf),
+        };
+        let r = cx.requests.at(slot);
+        let units = units(r);
+        let s = &mut self.slots[slot as usize];
+        (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
+        s.far = self.media.sent(r.start, r.end());
+        let (leaf, lane, auto) = (s.leaf, s.lane, s.auto);
+        let chosen = matches!(next, Next::Greedy { chosen: true, .. });
+        self.fair.sent(leaf, units, chosen, !matches!(next, Next::Returned));
+        if let Next::Greedy { leaf, chosen } = next {
+            if chosen {
+                (self.run_leaf, self.run_units) = (leaf, 0);
+            }
+            self.run_units += units;
+        }
+        self.waiting -= 1;
+        self.inside += 1;
+        if lane {
+            self.lane_sent(units, auto, r);
+        } else {
+            self.greedy_sent(units, r);
+        }
+        self.valve.issued(r.start, r.end(), Units(self.w));
+        r.id
+    }
+
+    #[inline]
+    fn lane_sent(&mut self, units: u64, auto: bool, r: &Request) {
+        let greedy = self.fair.waiting() > 0;
+        self.lane.issued(units, self.valve.change().0, greedy);
+        self.lane_w += units;
+        self.counts.lane += 1;
+        if auto
+            && greedy
+            && let Some(InForce { owner, .. }) = self.lane.target(r.group)
+        {
+            self.budget.take(owner, r.sectors, self.spare());
+        }
+    }
+
+    #[inline]
+    fn greedy_sent(&mut self, units: u64, r: &Request) {
+        self.lane.greedy_issued(units);
+        self.w += units;
+        self.counts.greedy += 1;
+        if self.budget.is_used() {
+            self.budget.pay(r.sectors, self.spare());
+        }
+        if !(r.sync && r.op == Op::Write) {
+            self.flushes.price.pay(Units(units));
+        }
+    }
+
+    fn spare(&self) -> u64 {
+        self.budget.spare(self.valve.short().0)
+    }
+}

@@ -81,7 +81,7 @@ pub(super) fn service(time: Nanos) -> u64 {
 
 impl Paternoster {
     #[inline(never)]
-    pub(super) fn next_of_disk(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Next> {
+    pub(super) fn next_of_disk<'a>(&mut self, now: Instant, cx: &Cx<'a>) -> Option<Next<'a>> {
         self.end_slice(now);
         if let Some(slot) = self.lane.first()
             && self.lane_goes(now, slot)
@@ -96,7 +96,9 @@ impl Paternoster {
             && !self.leader_holds(now)
             && let Some((leaf, chosen)) = self.disk_choice(now, cx)
         {
-            return Some(Next::Greedy { leaf, chosen });
+            let requests = cx.requests;
+            let r = requests.at(self.fair.head(leaf));
+            return Some(Next::Greedy { leaf, r, chosen });
         }
         None
     }

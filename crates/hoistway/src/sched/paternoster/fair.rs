@@ -74,8 +74,12 @@ impl StartTag {
     }
 }
 
-/// Queue and habits of one leaf.
+/// A time that has not come.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Queue and habits of one leaf: two lines of the cache.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Leaf {
     pub proc: ProcId,
     pub group: GroupId,
@@ -104,9 +108,10 @@ pub(super) struct Leaf {
     /// Moving mean of such times from a long one on: who asks at intervals, and once is so late that the next
     /// request is due already, has not become one that asks without pause.
     pub rest: Nanos,
-    idle_since: Option<Instant>,
-    /// When it asked for a tag for its next request: it thinks no longer, though nothing of it waits here.
-    asked: Option<Instant>,
+    /// Or `NEVER`.
+    idle_since: Instant,
+    /// When it asked for a tag for its next request, or `NEVER`: it thinks no longer, though nothing of it waits here.
+    asked: Instant,
     /// Of the drive since it began.
     pub drive_time: Nanos,
     /// Between its requests since it began, no more than `COMPUTES_MOST` at a time.
@@ -135,8 +140,8 @@ impl Leaf {
             think: Nanos::ZERO,
             thought: Nanos(u64::MAX),
             rest: THINK_MOST,
-            idle_since: None,
-            asked: None,
+            idle_since: NEVER,
+            asked: NEVER,
             drive_time: Nanos::ZERO,
             computed: Nanos::ZERO,
             together: 0,
@@ -151,7 +156,7 @@ impl Leaf {
     }
 
     pub fn idle_since(&self) -> Option<Instant> {
-        self.idle_since
+        (self.idle_since != NEVER).then_some(self.idle_since)
     }
 
     /// It begins, or begins anew.
@@ -165,16 +170,17 @@ impl Leaf {
 
     /// It asks for a tag.
     pub fn asks(&mut self, now: Instant) {
-        self.asked = self.asked.or(Some(now));
+        self.asked = self.asked.min(now);
     }
 
     /// A request of it arrives that begins at `start` and ends at `end`.
     #[inline]
     pub fn arrives(&mut self, now: Instant, start: Sectors, end: Sectors) {
         if self.is_idle()
-            && let Some(since) = self.idle_since.take()
+            && let Some(since) = self.idle_since()
         {
-            self.thought = self.asked.unwrap_or(now).since(since);
+            self.idle_since = NEVER;
+            self.thought = self.asked.min(now).since(since);
             if self.drive_time > Nanos::ZERO {
                 self.computed += self.thought.min(COMPUTES_MOST);
             }
@@ -182,7 +188,7 @@ impl Leaf {
             self.think = Nanos((7 * self.think.0 + thought) / 8);
             self.rest = Nanos((7 * self.rest.0 + thought) / 8);
         }
-        self.asked = None;
+        self.asked = NEVER;
         let hit = if start == self.last_end { 1024 } else { 0 };
         self.seq = (7 * self.seq + hit) / 8;
         self.last_end = end;
@@ -202,7 +208,7 @@ impl Leaf {
     pub fn left(&mut self, now: Instant) {
         self.inside -= 1;
         if self.is_idle() {
-            self.idle_since = Some(now);
+            self.idle_since = now;
         }
     }
 }
@@ -474,15 +480,12 @@ impl Fair {
         slot
     }
 
-    /// A request of the leaf goes to the drive, and is paid for if it `pays`.
+    /// A request of the leaf goes to the drive.
     #[inline]
-    pub fn sent(&mut self, id: LeafId, units: u64, chosen: bool, pays: bool) {
+    pub fn sent(&mut self, id: LeafId) {
         let leaf = &mut self.leaves[id];
         leaf.waiting -= 1;
         leaf.inside += 1;
-        if pays {
-            self.charge(id, units, chosen);
-        }
     }
 
     /// It has no backlog any more.
@@ -770,6 +773,11 @@ mod tests {
         rig.fair.release_if_idle(leaf);
         assert_eq!(rig.fair.leaves_kept(), 0);
         assert_eq!(rig.fair.leaf_of(ProcId(9), GroupId::ROOT, false), leaf, "another takes it");
+    }
+
+    #[test]
+    fn a_leaf_is_two_lines_of_the_cache() {
+        assert_eq!(size_of::<Leaf>(), 128);
     }
 
     #[test]

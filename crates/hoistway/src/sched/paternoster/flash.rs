@@ -42,7 +42,7 @@ impl Paternoster {
     }
 
     #[inline]
-    pub(super) fn next_of_flash(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Next> {
+    pub(super) fn next_of_flash<'a>(&mut self, now: Instant, cx: &Cx<'a>) -> Option<Next<'a>> {
         let greedy = self.fair.waiting() > 0;
         let first = self.lane.first();
         let mut paced = None;
@@ -67,12 +67,13 @@ impl Paternoster {
             return Some(Next::Sync);
         }
         if !leader && let Some((leaf, chosen)) = self.choose() {
-            let r = cx.requests.at(self.fair.head(leaf));
+            let requests = cx.requests;
+            let r = requests.at(self.fair.head(leaf));
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
                 self.wake_by(until);
             } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
-                return Some(Next::Greedy { leaf, chosen });
+                return Some(Next::Greedy { leaf, r, chosen });
             } else {
                 self.valve.held();
             }

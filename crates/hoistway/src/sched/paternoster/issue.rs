@@ -8,46 +8,48 @@ use crate::request::{Op, ReqId, Request};
 
 /// What goes next.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next {
+pub(super) enum Next<'a> {
     /// The first that the device gave back: it has been paid for.
     Returned,
     /// A request of the lane, by its slot.
     Lane(u32),
     /// The first of the sync writes that wait together.
     Sync,
-    /// The oldest of a leaf; `chosen`: because its tags are smallest.
-    Greedy { leaf: LeafId, chosen: bool },
+    /// The oldest of a leaf, which is `r`; `chosen`: because its tags are smallest.
+    Greedy { leaf: LeafId, r: &'a Request, chosen: bool },
 }
 
 impl Paternoster {
     // One call matters, the other is that of a drain.
     #[inline(always)]
-    pub(super) fn issue(&mut self, next: Next, cx: &Cx<'_>) -> ReqId {
-        let slot = match next {
-            Next::Returned => self.returned.take_first(&mut self.links),
+    pub(super) fn issue(&mut self, next: Next<'_>, cx: &Cx<'_>) -> ReqId {
+        let r = match next {
+            Next::Returned => cx.requests.at(self.returned.take_first(&mut self.links)),
             Next::Lane(slot) => {
                 self.lane.remove(slot);
-                slot
+                cx.requests.at(slot)
             }
             Next::Sync => {
                 self.syncs.going = self.syncs.going.saturating_sub(1);
-                self.syncs.list.take_first(&mut self.links)
+                cx.requests.at(self.syncs.list.take_first(&mut self.links))
             }
-            Next::Greedy { leaf, .. } => self.fair.take_first(&mut self.links, leaf),
+            Next::Greedy { r, leaf, chosen } => {
+                self.fair.take_first(&mut self.links, leaf);
+                if chosen {
+                    (self.run_leaf, self.run_units) = (leaf, 0);
+                }
+                self.run_units += units(r);
+                r
+            }
         };
-        let r = cx.requests.at(slot);
         let units = units(r);
-        let s = &mut self.slots[slot as usize];
+        let s = &mut self.slots[r.id.index()];
         (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
         s.far = self.media.sent(r.start, r.end());
         let (leaf, lane, auto) = (s.leaf, s.lane, s.auto);
-        let chosen = matches!(next, Next::Greedy { chosen: true, .. });
-        self.fair.sent(leaf, units, chosen, !matches!(next, Next::Returned));
-        if let Next::Greedy { leaf, chosen } = next {
-            if chosen {
-                (self.run_leaf, self.run_units) = (leaf, 0);
-            }
-            self.run_units += units;
+        self.fair.sent(leaf);
+        if !matches!(next, Next::Returned) {
+            self.fair.charge(leaf, units, matches!(next, Next::Greedy { chosen: true, .. }));
         }
         self.waiting -= 1;
         self.inside += 1;

@@ -458,7 +458,10 @@ impl Scheduler for Paternoster {
         } else {
             self.next_of_flash(now, cx)
         };
-        next.map_or(Dispatch::Idle, |next| Dispatch::Issue(self.issue(next, cx)))
+        match next {
+            Some(next) => Dispatch::Issue(self.issue(next, cx)),
+            None => Dispatch::Idle,
+        }
     }
 
     fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
@@ -469,7 +472,8 @@ impl Scheduler for Paternoster {
         } else if let Some(slot) = self.lane.first() {
             Next::Lane(slot)
         } else {
-            Next::Greedy { leaf: self.fair.smallest()?, chosen: true }
+            let (requests, leaf) = (cx.requests, self.fair.smallest()?);
+            Next::Greedy { leaf, r: requests.at(self.fair.head(leaf)), chosen: true }
         };
         Some(self.issue(next, cx))
     }

@@ -6,6 +6,7 @@
 //!
 //! Source: specs/paternoster.md 3.
 
+use super::answer::HeldBy;
 use super::lane::TRIAL_MOST;
 use super::{ASYNC_ROW, LOOK_BEHIND, LeafId, Paternoster, SlotPlace, units};
 use crate::env::Cx;
@@ -58,7 +59,14 @@ impl Paternoster {
             {
                 return self.issue_lane(slot, cx);
             }
-            self.note_held(now, slot, over, cx);
+            let by = if over {
+                HeldBy::Part
+            } else if spent {
+                HeldBy::Budget
+            } else {
+                HeldBy::Price
+            };
+            self.note_held(now, slot, by, cx);
         }
         let leader = self.leader_holds(now);
         if !leader && let Some(answer) = self.syncs_go(now, cx) {
@@ -95,14 +103,9 @@ impl Paternoster {
     }
 
     /// A request of the lane is held back: an answer about its target names that.
-    fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
-        let group = cx.requests.at(slot).group;
-        if let Some(owner) = self.lane.target(group).map(|t| t.owner) {
-            if over {
-                self.notes.over(now, owner);
-            } else {
-                self.notes.paced(now, owner);
-            }
+    fn note_held(&mut self, now: Instant, slot: u32, by: HeldBy, cx: &Cx<'_>) {
+        if let Some(owner) = self.owner(slot, cx) {
+            self.notes.held(now, owner, by);
         }
     }
 

@@ -284,19 +284,23 @@ impl Fair {
         self.waiting
     }
 
-    /// A group comes into being below `parent`.
+    /// The next group comes into being below `parent`.
     pub fn add_group(&mut self, group: GroupId, parent: GroupId) {
-        while self.groups.len() <= group.index() {
-            let seat = if parent.is_some() { self.groups[parent].children.seat() } else { 0 };
-            self.groups.push(FairGroup {
-                parent,
-                tag: StartTag::NEW,
-                seat,
-                vtime: 0,
-                children: Tournament::new(),
-                gone: false,
-            });
-        }
+        debug_assert_eq!(group, self.next_group());
+        let seat = if parent.is_some() { self.groups[parent].children.seat() } else { 0 };
+        self.groups.push(FairGroup {
+            parent,
+            tag: StartTag::NEW,
+            seat,
+            vtime: 0,
+            children: Tournament::new(),
+            gone: false,
+        });
+    }
+
+    /// The first that is not known.
+    pub fn next_group(&self) -> GroupId {
+        GroupId(self.groups.len() as u32)
     }
 
     pub fn knows(&self, group: GroupId) -> bool {

@@ -6,6 +6,7 @@
 //!
 //! Source: specs/paternoster.md 3.
 
+use super::answer::HeldBy;
 use super::issue::Next;
 use super::lane::TRIAL_MOST;
 use super::{ASYNC_ROW, LOOK_BEHIND, LeafId, Paternoster, SlotPlace, units};
@@ -60,7 +61,14 @@ impl Paternoster {
             {
                 return Some(Next::Lane(slot));
             }
-            self.note_held(now, slot, over, cx);
+            let by = if over {
+                HeldBy::Part
+            } else if spent {
+                HeldBy::Budget
+            } else {
+                HeldBy::Price
+            };
+            self.note_held(now, slot, by, cx);
         }
         let leader = self.leader_holds(now);
         if !leader && !self.syncs.list.is_empty() && self.syncs_go(now) {
@@ -99,13 +107,9 @@ impl Paternoster {
 
     /// A request of the lane is held back: an answer about its target names that.
     #[inline(never)]
-    fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
+    fn note_held(&mut self, now: Instant, slot: u32, by: HeldBy, cx: &Cx<'_>) {
         if let Some(owner) = self.owner(cx.requests.at(slot)) {
-            if over {
-                self.notes.over(now, owner);
-            } else {
-                self.notes.paced(now, owner);
-            }
+            self.notes.held(now, owner, by);
         }
     }
 

@@ -248,12 +248,16 @@ impl Paternoster {
         }
     }
 
+    /// Groups are learnt in the order they were made: who comes to be known as a gap between others has its parent too.
     #[cold]
     fn learn_new(&mut self, group: GroupId, cx: &Cx<'_>) {
-        let parent = cx.groups.parent(group).unwrap_or(GroupId::ROOT);
-        self.learn(parent, cx);
-        self.fair.add_group(group, parent);
-        self.lane.add_group(group, parent);
+        while !self.fair.knows(group) {
+            let next = self.fair.next_group();
+            let parent = cx.groups.parent(next).unwrap_or(GroupId::ROOT);
+            debug_assert!(self.fair.knows(parent), "{parent:?} was made before {next:?}");
+            self.fair.add_group(next, parent);
+            self.lane.add_group(next, parent);
+        }
         self.written.resize(group.index() + 1, WrittenWeight::NOTHING);
     }
 

@@ -207,8 +207,9 @@ impl Meter {
         e.requests += 1;
         e.last = now;
         let least = if cut == UNCUT { REQUESTS_UNCUT } else { REQUESTS };
-        let over = e.requests >= least && now.since(e.start) >= EPOCH;
-        if !over && !(parts && e.is_part(least)) {
+        let whole = e.requests >= least && now.since(e.start) >= EPOCH;
+        let over = whole || (parts && e.is_part(least));
+        if !over {
             return None;
         }
         if let Some(since) = self.flush_since {

@@ -111,7 +111,7 @@ impl Differences {
 
 /// Rates of a slice.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slice {
+struct SliceRates {
     clear: SectorRate,
     plain: SectorRate,
 }
@@ -128,7 +128,7 @@ struct Parts {
 
 impl Parts {
     /// One more; the slice, if that was the last.
-    fn add(&mut self, m: &Measured) -> Option<Slice> {
+    fn add(&mut self, m: &Measured) -> Option<SliceRates> {
         self.rates[self.got] = m.sample.rate;
         self.got += 1;
         self.moved += u128::from(m.sample.rate.0) * u128::from(m.time.0);
@@ -138,7 +138,7 @@ impl Parts {
         }
         self.rates.sort_unstable_by(|a, b| b.cmp(a));
         let plain = SectorRate((self.moved / u128::from(self.time.max(1))) as u64);
-        let slice = Slice { clear: self.rates[FASTER], plain };
+        let slice = SliceRates { clear: self.rates[FASTER], plain };
         *self = Parts::default();
         Some(slice)
     }
@@ -146,7 +146,7 @@ impl Parts {
 
 /// Is the step enough?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StepVerdict {
     /// With its rate less that of what was accepted, in millionths.
     Enough(i64),
     TooLittle,
@@ -159,7 +159,7 @@ pub(super) enum Next {
     Part,
     /// A slice under those limits.
     Slice(Limits),
-    Over(Verdict),
+    Over(StepVerdict),
 }
 
 /// A comparison under way.
@@ -173,7 +173,7 @@ pub(super) struct Pairs {
     /// Slices of this A B B A.
     slices: u32,
     /// The first of a pair.
-    first: Slice,
+    first: SliceRates,
     clear: Differences,
     plain: Differences,
     /// Plain rate under the accepted limits, and slices behind it.
@@ -189,7 +189,7 @@ impl Pairs {
             least,
             parts: Parts::default(),
             slices: 0,
-            first: Slice::default(),
+            first: SliceRates::default(),
             clear: Differences::default(),
             plain: Differences::default(),
             rate: SectorRate::UNKNOWN,
@@ -248,23 +248,23 @@ impl Pairs {
         }
     }
 
-    fn pair(&mut self, accepted: Slice, step: Slice) {
+    fn pair(&mut self, accepted: SliceRates, step: SliceRates) {
         self.clear.add(difference(accepted.clear, step.clear));
         self.plain.add(difference(accepted.plain, step.plain));
     }
 
-    fn verdict(&self) -> Option<Verdict> {
+    fn verdict(&self) -> Option<StepVerdict> {
         let (mean, error) = (self.clear.mean(), self.clear.error());
         if self.clear.n < PAIRS_LEAST {
             return None;
         }
         let plain = self.plain.mean() + self.plain.error();
         if mean + error < self.least || plain < self.least {
-            return Some(Verdict::TooLittle);
+            return Some(StepVerdict::TooLittle);
         }
         let decided = mean - error >= self.least || self.clear.n >= PAIRS_MOST;
         let enough = mean >= self.least;
-        decided.then_some(if enough { Verdict::Enough(mean) } else { Verdict::TooLittle })
+        decided.then_some(if enough { StepVerdict::Enough(mean) } else { StepVerdict::TooLittle })
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// Parts until it is over; `rate` knows the number of the part and whether the step is in force.
-    fn compare(rate: impl Fn(u64, bool) -> u64) -> (Verdict, u64) {
+    fn compare(rate: impl Fn(u64, bool) -> u64) -> (StepVerdict, u64) {
         let mut pairs = Pairs::new(A, B, LEAST);
         for n in 0..1_000 {
             let step = pairs.limits() == B;
@@ -311,9 +311,9 @@ mod tests {
     #[test]
     fn disturbances_that_come_and_go_hide_no_loss_and_show_none() {
         let same = compare(|n, _| 300_000 / disturbed(n));
-        assert_eq!(same, (Verdict::Enough(0), 4 * PARTS as u64), "two pairs are enough");
+        assert_eq!(same, (StepVerdict::Enough(0), 4 * PARTS as u64), "two pairs are enough");
         let less = compare(|n, step| 300_000 * (100 - 5 * u64::from(step)) / 100 / disturbed(n));
-        assert_eq!(less.0, Verdict::TooLittle);
+        assert_eq!(less.0, StepVerdict::TooLittle);
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
         // 1 % a slice: in the order A B A B the step would gain or lose 1 %.
         for slope in [-1_000, 1_000] {
             let drifting = |n: u64, _| (100_000 + slope * (n as i64 / PARTS as i64)) as u64;
-            let Verdict::Enough(gain) = compare(drifting).0 else { panic!("nothing is lost") };
+            let StepVerdict::Enough(gain) = compare(drifting).0 else { panic!("nothing is lost") };
             assert!(gain.abs() < WHOLE / 1000, "{gain}");
         }
     }
@@ -330,7 +330,7 @@ mod tests {
     fn the_plain_rate_is_looked_at_too() {
         // Three parts of each slice are as fast, the others half as fast as they were.
         let slower = compare(|n, step| if n % 8 < 3 || !step { 100_000 } else { 50_000 });
-        assert_eq!(slower.0, Verdict::TooLittle);
+        assert_eq!(slower.0, StepVerdict::TooLittle);
     }
 
     #[test]

@@ -21,7 +21,7 @@
 
 use super::epoch::{Around, Measured};
 use super::measure::{Permille, SectorRate, Units};
-use super::pairs::{Next, Pairs, Verdict, WHOLE};
+use super::pairs::{Next, Pairs, StepVerdict, WHOLE};
 use super::valve::{
     CUT_FIRST, FIRST, HOLD, LEAST, Limits, Phase, ROW, UNCUT, Valve, doubled, quarter_less,
 };
@@ -146,8 +146,8 @@ impl Valve {
                     self.ceiling = rate;
                 }
                 match verdict {
-                    Verdict::Enough(gain) => self.accepted(trial, step, gain, around),
-                    Verdict::TooLittle => self.refused(trial, step, around),
+                    StepVerdict::Enough(gain) => self.accepted(trial, step, gain, around),
+                    StepVerdict::TooLittle => self.refused(trial, step, around),
                 }
             }
         }

@@ -32,7 +32,7 @@
 
 use super::epoch::{Around, Done, Measured, Meter, RateSample};
 use super::measure::{Epochs, Permille, SectorRate, Units};
-use super::pairs::{Pairs, Scatter};
+use super::pairs::Scatter;
 use super::scatter::{ByPairs, Trial};
 use crate::unit::{Instant, Sectors};
 

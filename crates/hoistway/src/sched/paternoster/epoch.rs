@@ -4,7 +4,8 @@
 //! that of a busy drive.
 //!
 //! *Rule.* An epoch is at least 10 ms and 96 completions (48 uncut). It begins anew while requests from before the last
-//! change are still completing, for each request larger than the cut, and after a pause.
+//! change are still completing, for each request larger than the cut, and after a pause. A *part* of one, for pairs
+//! (`pairs.rs`), is a quarter of it; or 10 ms, if four requests have completed.
 //!
 //! *Guarantee.* What is measured began and ended under the limits in force.
 //!
@@ -12,13 +13,17 @@
 //!
 //! Source: specs/paternoster.md 4.
 
-use super::measure::{SectorRate, Units};
+use super::measure::{SectorRate, UNIT, Units};
 use super::valve::UNCUT;
 use crate::unit::{Instant, Nanos, Sectors};
 
 const EPOCH: Nanos = Nanos::ms(10);
 const REQUESTS: u32 = 96;
 const REQUESTS_UNCUT: u32 = 48;
+/// Parts of an epoch, and what is enough for one that takes long.
+const PARTS: u32 = 4;
+const PART_LONG: Nanos = Nanos::ms(10);
+const PART_REQUESTS: u32 = 4;
 /// A pause this long with nothing to do belongs to no epoch.
 const PAUSE: Nanos = Nanos::ms(10);
 
@@ -66,6 +71,9 @@ pub(super) struct Measured {
     pub flushing: bool,
     /// Most greedy work inside.
     pub peak: Units,
+    /// All work that completed, and in which time.
+    pub units: Units,
+    pub time: Nanos,
 }
 
 /// One measurement under one setting.
@@ -83,6 +91,13 @@ struct Epoch {
 }
 
 impl Epoch {
+    /// As long as a part of an epoch.
+    fn is_part(&self, least: u32) -> bool {
+        let time = self.last.since(self.start);
+        let usual = PARTS * self.requests >= least && time * u64::from(PARTS) >= EPOCH;
+        usual || (self.requests >= PART_REQUESTS && time >= PART_LONG)
+    }
+
     #[cold]
     fn measured(&self) -> Measured {
         let rate = SectorRate::of(self.sectors, self.start, self.last);
@@ -95,6 +110,8 @@ impl Epoch {
             flush_limited,
             flushing: self.flush > time / 20,
             peak: self.peak,
+            units: Units(UNIT * u64::from(self.requests) + self.sectors.0),
+            time,
         }
     }
 }
@@ -168,9 +185,15 @@ impl Meter {
         self.flush_since.is_none() && now.since(self.epoch.last) >= PAUSE
     }
 
-    /// A completion under that cut; the epoch that it ends, and the next one begins.
+    /// A completion under that cut; the epoch (or the part of one) that it ends, and the next one begins.
     #[inline]
-    pub fn completed(&mut self, now: Instant, done: Done, cut: Sectors) -> Option<Measured> {
+    pub fn completed(
+        &mut self,
+        now: Instant,
+        done: Done,
+        cut: Sectors,
+        parts: bool,
+    ) -> Option<Measured> {
         let settling = self.old_units.0 > 0 || self.old_requests > 0;
         if settling {
             self.old_units = self.old_units.saturating_sub(done.units);
@@ -185,7 +208,9 @@ impl Meter {
         e.requests += 1;
         e.last = now;
         let least = if cut == UNCUT { REQUESTS_UNCUT } else { REQUESTS };
-        if e.requests < least || now.since(e.start) < EPOCH {
+        let whole = e.requests >= least && now.since(e.start) >= EPOCH;
+        let over = whole || (parts && e.is_part(least));
+        if !over {
             return None;
         }
         if let Some(since) = self.flush_since {
@@ -211,7 +236,7 @@ mod tests {
 
     /// Completions each 200 us from `from` on; the time and the result of the first epoch that ends.
     fn run(meter: &mut Meter, from: u64, cut: Sectors) -> (u64, Measured) {
-        let one = |n: u64| Some((n, meter.completed(at(from + 200 * n), DONE, cut)?));
+        let one = |n: u64| Some((n, meter.completed(at(from + 200 * n), DONE, cut, false)?));
         (1..10_000).find_map(one).expect("an epoch ends")
     }
 
@@ -221,6 +246,18 @@ mod tests {
         let (n, measured) = run(&mut Meter::new(at(0)), 0, UNCUT);
         assert_eq!(n, 50, "10 ms are over");
         assert_eq!(measured.sample.rate, SectorRate(64 * 5_000));
+    }
+
+    #[test]
+    fn a_part_is_a_quarter_of_an_epoch_or_10_ms_with_four_requests() {
+        let parts = |each: u64| {
+            let mut meter = Meter::new(at(0));
+            (1..100).find(|n| meter.completed(at(each * n), DONE, CUT, true).is_some())
+        };
+        assert_eq!(parts(200), Some(24));
+        assert_eq!(parts(50), Some(50), "2.5 ms are over");
+        assert_eq!(parts(2_000), Some(5), "10 ms are over");
+        assert_eq!(parts(9_000), Some(4));
     }
 
     #[test]
@@ -239,11 +276,11 @@ mod tests {
         let mut meter = Meter::new(at(0));
         let large = Done { sectors: Sectors(512), ..DONE };
         for n in 0..90 {
-            meter.completed(at(200 * n), DONE, CUT);
+            meter.completed(at(200 * n), DONE, CUT, false);
         }
-        meter.completed(at(18_000), large, CUT);
+        meter.completed(at(18_000), large, CUT, false);
         assert_eq!(run(&mut meter, 18_000, CUT).0, 96);
-        meter.completed(at(90_000), Done { cuttable: false, ..large }, CUT);
+        meter.completed(at(90_000), Done { cuttable: false, ..large }, CUT, false);
         assert_eq!(run(&mut meter, 90_000, CUT).0, 95);
     }
 

@@ -288,14 +288,8 @@ impl Fair {
     pub fn add_group(&mut self, group: GroupId, parent: GroupId) {
         debug_assert_eq!(group, self.next_group());
         let seat = if parent.is_some() { self.groups[parent].children.seat() } else { 0 };
-        self.groups.push(FairGroup {
-            parent,
-            tag: StartTag::NEW,
-            seat,
-            vtime: 0,
-            children: Tournament::new(),
-            gone: false,
-        });
+        let (tag, children) = (StartTag::NEW, Tournament::new());
+        self.groups.push(FairGroup { parent, tag, seat, vtime: 0, children, gone: false });
     }
 
     /// The first that is not known.

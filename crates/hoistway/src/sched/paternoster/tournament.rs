@@ -221,7 +221,7 @@ impl Tournament {
     fn renumber(&mut self) {
         let seated = self.matches[self.round..].iter_mut().flat_map(|m| &mut m.0);
         let mut players: Vec<&mut Player> = seated.filter(|p| !p.is_nobody()).collect();
-        players.sort();
+        players.sort_unstable();
         self.order = 0;
         for player in players {
             self.order += 1;

@@ -18,6 +18,7 @@
 //! | Confirm | 4 `k` of the knee, the same cut | was it the valve, or the load? |
 //! | Cut | `k` of the knee, half its cut | are smaller pieces still enough? |
 //! | Hold | the knee | has the load changed? |
+//! | Pairs | the knee and the step in turn | the same where epochs scatter (`scatter.rs`) |
 //!
 //! *Rule.* It is judged by epochs (`epoch.rs`). An epoch says something about the valve only if the valve was *held*
 //! (somebody waited because of it), and nothing steps down in epochs that flushes limit.
@@ -31,25 +32,27 @@
 
 use super::epoch::{Around, Done, Measured, Meter, RateSample};
 use super::measure::{Epochs, Permille, SectorRate, Units};
+use super::pairs::Scatter;
+use super::scatter::{ByPairs, Trial};
 use crate::unit::{Instant, Sectors};
 
 /// Wide open, at the start. Deeper than any catalogue drive needs (specs/paternoster.md 4).
 const OPEN: Units = Units::whole(1024);
 /// The first step down; also the least that confirms a refusal.
-const FIRST: Units = Units::whole(192);
+pub(super) const FIRST: Units = Units::whole(192);
 /// Least that a ceiling is measured with later.
 const WIDE: Units = Units::whole(384);
 /// The least valve: below six units a single request of 32 KiB stands alone.
-const LEAST: Units = Units::whole(6);
+pub(super) const LEAST: Units = Units::whole(6);
 /// Cuts: 128 KiB first, 32 KiB at the least. Smaller pieces cost processor time and gain nothing.
-const CUT_FIRST: Sectors = Sectors(256);
+pub(super) const CUT_FIRST: Sectors = Sectors(256);
 const CUT_LEAST: Sectors = Sectors(64);
 /// No cut.
 pub(super) const UNCUT: Sectors = Sectors(u64::MAX);
 /// The row that is tried: 320 KiB of one process at a time.
-const ROW: Units = Units::whole(40);
+pub(super) const ROW: Units = Units::whole(40);
 /// Epochs of a Hold, doubled with each backoff.
-const HOLD: Epochs = Epochs(64);
+pub(super) const HOLD: Epochs = Epochs(64);
 /// Of a Hold after the knee was raised.
 const HOLD_RAISED: Epochs = Epochs(4);
 /// Of a Hold whose rate has left the ceiling.
@@ -72,6 +75,7 @@ pub(super) enum Phase {
     Confirm { refused: Refused },
     Cut { slow: Epochs },
     Hold { left: Epochs },
+    Pairs { trial: Trial },
 }
 
 impl Phase {
@@ -85,6 +89,7 @@ impl Phase {
             Phase::Confirm { .. } => 4,
             Phase::Cut { .. } => 5,
             Phase::Hold { .. } => 6,
+            Phase::Pairs { .. } => 7,
         }
     }
 
@@ -142,26 +147,29 @@ struct Fixed {
 pub(super) struct Valve {
     in_force: Limits,
     /// Accepted last.
-    knee: Limits,
+    pub(super) knee: Limits,
     /// Price of a change of place; 0: none.
-    change: Units,
+    pub(super) change: Units,
     phase: Phase,
-    ceiling: SectorRate,
+    pub(super) ceiling: SectorRate,
     /// Moving rate of the last Hold.
     mean: SectorRate,
     /// Doublings of the next Hold.
-    backoff: u32,
+    pub(super) backoff: u32,
     /// The next ceiling tries rows too.
     pair_due: bool,
     /// A Hold whose mean fell short raises valve and cut in turn.
     raise_cut: bool,
     /// Requests of the lane exist: only then is anything cut.
-    lane_seen: bool,
+    pub(super) lane_seen: bool,
     /// For how long a numeric target still counts as active: no epoch is uncut then.
     number: Epochs,
     fixed: Fixed,
     loss: Permille,
     meter: Meter,
+    /// How far the epochs of Holds lie apart, and what is done about it.
+    pub(super) scatter: Scatter,
+    pub(super) by_pairs: Option<ByPairs>,
 }
 
 impl Valve {
@@ -181,6 +189,8 @@ impl Valve {
             fixed: Fixed::default(),
             loss: Permille(30),
             meter: Meter::new(now),
+            scatter: Scatter::default(),
+            by_pairs: None,
         }
     }
 
@@ -229,6 +239,7 @@ impl Valve {
     fn learn_anew(&mut self) {
         (self.ceiling, self.mean) = (SectorRate::UNKNOWN, SectorRate::UNKNOWN);
         (self.knee.k, self.knee.cut) = (FIRST, UNCUT);
+        self.by_pairs = None;
         self.meter.settle_units_at_least(self.in_force.k);
         self.phase = Phase::Ceiling { asked: Asked::New };
         self.in_force = self.in_bounds(Limits { k: OPEN, cut: UNCUT, ..self.in_force });
@@ -248,6 +259,10 @@ impl Valve {
         self.number = NUMBER_EPOCHS;
         if self.phase.is_open() && self.in_force.cut == UNCUT && self.fixed.cut.is_none() {
             self.in_force.cut = CUT_FIRST;
+        }
+        if let (Phase::Pairs { .. }, Some(by)) = (self.phase, &mut self.by_pairs) {
+            by.pairs.cut_to(CUT_FIRST);
+            self.in_force = by.pairs.limits();
         }
     }
 
@@ -297,7 +312,7 @@ impl Valve {
     pub fn tries_rows(&self) -> bool {
         let pair = match self.phase {
             Phase::Ceiling { .. } => self.pair_due,
-            Phase::Batch { .. } | Phase::Again { .. } => true,
+            Phase::Batch { .. } | Phase::Again { .. } | Phase::Pairs { trial: Trial::Rows } => true,
             _ => false,
         };
         pair && self.in_force.row.0 > 0
@@ -348,7 +363,8 @@ impl Valve {
     /// A completion; true when other limits came into force.
     #[inline]
     pub fn completed(&mut self, now: Instant, done: Done, around: Around) -> bool {
-        let Some(measured) = self.meter.completed(now, done, self.in_force.cut) else {
+        let parts = matches!(self.phase, Phase::Pairs { .. });
+        let Some(measured) = self.meter.completed(now, done, self.in_force.cut, parts) else {
             return false;
         };
         let before = self.in_force;
@@ -392,8 +408,9 @@ impl Valve {
             Phase::Down { slow } => self.down(measured, slow, around),
             Phase::Confirm { refused } => self.confirm(rate, refused, around),
             Phase::Cut { slow } => self.tried_cut(measured, slow, around),
-            Phase::Hold { left } if measured.held => self.hold(rate, left, around),
+            Phase::Hold { left } if measured.held => self.hold(measured, left, around),
             Phase::Hold { .. } => {}
+            Phase::Pairs { trial } => self.pair(measured, trial, around),
         }
     }
 
@@ -438,6 +455,11 @@ impl Valve {
             self.backoff = (self.backoff + 1).min(BACKOFF_MOST);
             return self.step_down(around);
         }
+        self.raise(around);
+    }
+
+    /// Larger pieces or more of them, in turn.
+    pub(super) fn raise(&mut self, around: Around) {
         if self.raise_cut && self.knee.cut != UNCUT {
             self.knee.cut = doubled(self.knee.cut);
         } else {
@@ -527,7 +549,7 @@ impl Valve {
     }
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
-    fn worth_cutting(&self, around: Around) -> bool {
+    pub(super) fn worth_cutting(&self, around: Around) -> bool {
         if self.fixed.cut.is_some() || self.knee.cut == UNCUT || self.knee.cut <= CUT_LEAST {
             return false;
         }
@@ -545,35 +567,55 @@ impl Valve {
         }
     }
 
-    fn hold(&mut self, rate: SectorRate, mut left: Epochs, around: Around) {
+    fn hold(&mut self, measured: &Measured, mut left: Epochs, around: Around) {
+        let rate = measured.sample.rate;
+        self.scatter.add(measured);
+        if self.by_pairs.is_none() && self.scatters() {
+            return self.begin_pairs(measured, around);
+        }
         self.mean = match self.mean {
             SectorRate::UNKNOWN => rate,
             mean => mean.moved_to(rate),
         };
-        if self.mean.is_low_beside(self.ceiling) || rate.is_high_beside(self.ceiling) {
+        let left_it = self.mean.is_low_beside(self.ceiling) || rate.is_high_beside(self.ceiling);
+        if left_it && self.by_pairs.is_none() {
             self.pair_due = true;
             left = left.min(HOLD_DOUBTED);
             self.backoff = 0;
         }
         if left == Epochs(0) {
-            self.measure_ceiling(Asked::Held, around);
+            self.hold_over(measured, around);
         } else {
             self.phase = Phase::Hold { left: left.less_one() };
         }
     }
 
-    fn hold_for(&mut self, epochs: Epochs, around: Around) {
+    fn hold_over(&mut self, measured: &Measured, around: Around) {
+        if self.by_pairs.is_some() && self.scatters_still() {
+            return self.check(measured, around);
+        }
+        self.by_pairs = None;
+        self.measure_ceiling(Asked::Held, around);
+    }
+
+    pub(super) fn hold_for(&mut self, epochs: Epochs, around: Around) {
         self.mean = SectorRate::UNKNOWN;
+        self.scatter.interrupted();
         self.put(Phase::Hold { left: epochs }, self.knee, around);
     }
 
     fn measure_ceiling(&mut self, asked: Asked, around: Around) {
+        self.put(Phase::Ceiling { asked }, self.open(), around);
+    }
+
+    /// What a ceiling is measured with.
+    pub(super) fn open(&self) -> Limits {
         let (least, cut) = match self.number > Epochs(0) {
             true => (FIRST, self.knee.cut.max(CUT_FIRST)),
             false => (WIDE, UNCUT),
         };
         let k = (self.knee.k * 4).clamp(least, OPEN);
-        self.put(Phase::Ceiling { asked }, Limits { k, cut, row: self.knee.row }, around);
+        Limits { k, cut, row: self.knee.row }
     }
 
     /// The next smaller valve, if there is one.
@@ -592,7 +634,7 @@ impl Valve {
     }
 
     /// Another phase; what is from before must complete before it is measured.
-    fn put(&mut self, phase: Phase, limits: Limits, around: Around) {
+    pub(super) fn put(&mut self, phase: Phase, limits: Limits, around: Around) {
         let (old, new) = (self.in_force, self.in_bounds(limits));
         if new.k != old.k {
             self.meter.settle_units(old.k.max(new.k));
@@ -613,12 +655,12 @@ fn price_of_change(a: RateSample, b: RateSample) -> Units {
 }
 
 /// The next smaller valve.
-fn quarter_less(k: Units) -> Units {
+pub(super) fn quarter_less(k: Units) -> Units {
     (k * 3 / 4).max(LEAST)
 }
 
 /// The next larger cut.
-fn doubled(cut: Sectors) -> Sectors {
+pub(super) fn doubled(cut: Sectors) -> Sectors {
     if cut >= CUT_FIRST { UNCUT } else { Sectors(2 * cut.0) }
 }
 

@@ -208,7 +208,7 @@ fi
 if wanted panic; then
   for name in $ours; do
     choose "$name" nullb0 || continue
-    set_parameter panic_every 500
+    set_parameter panic_every 150
     verify "$name: fails in the middle" nullb0
     set_parameter panic_every 0
     case $(state nullb0) in failed*) ok "$name: says so" ;; *) failed "$name: $(state nullb0)" ;; esac

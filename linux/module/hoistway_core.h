@@ -8,6 +8,7 @@
 #ifndef HOISTWAY_CORE_H
 #define HOISTWAY_CORE_H
 
+#include <linux/build_bug.h>
 #include <linux/types.h>
 
 /* View of crates/hoistway-kernel/src/view.rs. */
@@ -45,6 +46,12 @@ struct hw_size {
 	u64 start;
 	u32 sectors, segments;
 };
+
+static_assert(sizeof(struct hw_view) == 48);
+static_assert(sizeof(struct hw_setup) == 56);
+static_assert(sizeof(struct hw_io) == 64);
+static_assert(sizeof(struct hw_found) == 16);
+static_assert(sizeof(struct hw_size) == 16);
 
 /* Which merges a request is open to. */
 enum { HW_CLOSED, HW_TO_BIOS, HW_OPEN };

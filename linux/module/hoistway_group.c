@@ -65,8 +65,9 @@ static void add(struct hw_sched *h, struct hw_pd *pd, u32 parent, u64 now)
 	u32 weight = cpd_of(pd->pd.blkg->blkcg)->weight;
 
 	pd->group = CORE(h, hw_group(&h->view, now, parent));
-	if (pd->group && weight != WEIGHT && (h->traits & HW_HAS_WEIGHTS))
-		CORE(h, hw_weight(&h->view, now, pd->group, weight));
+	if (pd->group && weight != WEIGHT && (h->traits & HW_HAS_WEIGHTS) &&
+	    !CORE(h, hw_weight(&h->view, now, pd->group, weight)) && !h->dead)
+		pr_warn_once("hoistway: a weight of %u is above what the scheduler takes; its default counts\n", weight);
 }
 
 /* The core's number of a group; the lock is held. */
@@ -176,39 +177,55 @@ static int show_weight(struct seq_file *sf, void *v)
 	return 0;
 }
 
-static void apply_weight(struct hw_pd *pd, u32 weight)
+/* False: its scheduler refuses it. */
+static bool apply_weight(struct hw_pd *pd, u32 weight)
 {
 	struct hw_sched *h = pd->sched;
 	unsigned long flags;
+	bool done = true;
 	u64 runs;
 
 	if (!h || !(h->traits & HW_HAS_WEIGHTS))
-		return;
+		return true;
 	flags = hw_lock(h);
-	if (pd->group && !pd->gone)
-		CORE(h, hw_weight(&h->view, ktime_get_ns(), pd->group, weight));
+	if (pd->group && !pd->gone && !h->dead)
+		done = CORE(h, hw_weight(&h->view, ktime_get_ns(), pd->group, weight)) || h->dead;
 	runs = hw_after(h);
 	hw_unlock(h, flags);
 	hw_run(h, runs);
+	return done;
+}
+
+static bool apply_to_all(struct blkcg *blkcg, u32 weight)
+{
+	struct blkcg_gq *blkg;
+	bool done = true;
+
+	hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
+		struct hw_pd *pd = pd_of(blkg);
+
+		if (pd && !apply_weight(pd, weight))
+			done = false;
+	}
+	return done;
 }
 
 static int write_weight(struct cgroup_subsys_state *css, struct cftype *file, u64 weight)
 {
 	struct blkcg *blkcg = css_to_blkcg(css);
-	struct blkcg_gq *blkg;
+	bool done;
 
 	if (weight < 1 || weight > WEIGHT_MOST)
 		return -ERANGE;
 	spin_lock_irq(&blkcg->lock);
-	cpd_of(blkcg)->weight = weight;
-	hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
-		struct hw_pd *pd = pd_of(blkg);
-
-		if (pd)
-			apply_weight(pd, weight);
-	}
+	/* On all devices of the group or on none. */
+	done = apply_to_all(blkcg, weight);
+	if (done)
+		cpd_of(blkcg)->weight = weight;
+	else
+		apply_to_all(blkcg, cpd_of(blkcg)->weight);
 	spin_unlock_irq(&blkcg->lock);
-	return 0;
+	return done ? 0 : -ERANGE;
 }
 
 static struct cftype files[] = {

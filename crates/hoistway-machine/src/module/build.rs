@@ -64,6 +64,9 @@ pub fn build(
     options: &ModuleOptions,
     watch: &mut dyn FnMut(&str),
 ) -> Result<BuiltModule, MachineError> {
+    if let Some(out) = &options.out {
+        Place::make(out)?.may_replace(Kind::New)?;
+    }
     let headers = Headers::find(options.kernel_dir.as_deref(), &running_release())?;
     wanted(&[("make", "make"), ("gcc", "gcc")], "a module")?;
     let scratch = BuildFolder::new()?;

@@ -52,12 +52,22 @@ fn the_source_must_be_that_of_the_kernel() {
     fs::write(folder.0.join("linux/Makefile"), "VERSION = 6\nPATCHLEVEL = 12\n").unwrap();
     refused(&folder, &format!("{build} linux"), 2, "is the source of Linux 6.12");
     fs::write(folder.0.join("linux/Makefile"), "VERSION = 6\nPATCHLEVEL = 1\n").unwrap();
-    refused(&folder, &format!("{build} linux --core nowhere"), 2, "--core nowhere: there is no such file");
+    refused(
+        &folder,
+        &format!("{build} linux --core nowhere"),
+        2,
+        "--core nowhere: there is no such file",
+    );
     fs::write(folder.0.join("text"), "no object").unwrap();
     refused(&folder, &format!("{build} linux --core text"), 2, "--core text: is no object file");
     // Neither a core nor a place to make one of.
     refused(&folder, &format!("{build} linux"), 3, "give --source a source tree of hoistway");
-    refused(&folder, &format!("{build} linux --source headers"), 2, "is no source tree of hoistway");
+    refused(
+        &folder,
+        &format!("{build} linux --source headers"),
+        2,
+        "is no source tree of hoistway",
+    );
     let left: Vec<_> = fs::read_dir(folder.0.join("cache/module")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -73,7 +83,8 @@ fn only_what_is_built_is_installed() {
     refused(&folder, "install --kernel 6.1.0-none", 2, "Linux 6.1.0-none is not installed here");
     let listed = module(&folder, "list");
     assert!(stdout(&listed).contains("6.1.0-none  built\n"), "{}", stdout(&listed));
-    let listed: serde_json::Value = serde_json::from_slice(&module(&folder, "list --json").stdout).unwrap();
+    let listed: serde_json::Value =
+        serde_json::from_slice(&module(&folder, "list --json").stdout).unwrap();
     let one = listed.as_array().unwrap().iter().find(|m| m["release"] == "6.1.0-none").unwrap();
     assert!(one["built"].is_string() && one["installed"].is_null() && one["loaded"] == false);
 }

@@ -7,6 +7,7 @@
 #include <linux/list.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include "hoistway_compat.h"
 #include "hoistway_core.h"
 
@@ -20,8 +21,6 @@ struct hw_sched {
 	bool dead;
 	/* What follows from that has been done. */
 	bool buried;
-	/* This processor, or this task while it builds, is in the core. */
-	bool inside;
 	char reason[HW_REASON];
 	/* What the core has allocated. */
 	struct list_head memory;
@@ -36,6 +35,9 @@ struct hw_sched {
 	unsigned int spilled;
 	/* The device's limit, and what the scheduler has made of it. */
 	unsigned int max_sectors, cut;
+	/* From 6.11 on: what the administrator had set, and the work that changes the limit. */
+	unsigned int user_sectors;
+	struct work_struct cutting;
 	/* Whose bio it is that looks for a request; the lock is held. */
 	u32 bio_proc;
 	/* Of all queues with one of our schedulers. */

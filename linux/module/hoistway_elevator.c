@@ -157,6 +157,12 @@ static u32 current_proc(struct hw_sched *h)
 	return proc;
 }
 
+/*
+ * The largest request, which splitting and merging read from the limits of the queue. These are changed in place, or, since 6.11,
+ * under a mutex, and so by a work item: a cut comes into force a moment later.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+
 static void cut_to(struct hw_sched *h, unsigned int sectors)
 {
 	if (sectors == h->cut)
@@ -164,6 +170,51 @@ static void cut_to(struct hw_sched *h, unsigned int sectors)
 	h->cut = sectors;
 	WRITE_ONCE(h->queue->limits.max_sectors, sectors);
 }
+
+static void cutting_begins(struct hw_sched *h)
+{
+}
+
+static void cutting_ends(struct hw_sched *h)
+{
+	cut_to(h, h->max_sectors);
+}
+
+#else
+
+static void cut_now(struct work_struct *work)
+{
+	struct hw_sched *h = container_of(work, struct hw_sched, cutting);
+	struct queue_limits limits = queue_limits_start_update(h->queue);
+	unsigned int cut = READ_ONCE(h->cut);
+
+	/* The device's own limit, or what the administrator had set. */
+	limits.max_user_sectors = cut == h->max_sectors ? h->user_sectors : cut;
+	if (queue_limits_commit_update(h->queue, &limits))
+		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", cut);
+}
+
+static void cut_to(struct hw_sched *h, unsigned int sectors)
+{
+	if (sectors == h->cut)
+		return;
+	WRITE_ONCE(h->cut, sectors);
+	schedule_work(&h->cutting);
+}
+
+static void cutting_begins(struct hw_sched *h)
+{
+	h->user_sectors = h->queue->limits.max_user_sectors;
+	INIT_WORK(&h->cutting, cut_now);
+}
+
+static void cutting_ends(struct hw_sched *h)
+{
+	cut_to(h, h->max_sectors);
+	flush_work(&h->cutting);
+}
+
+#endif
 
 /* The core has failed: nothing of it stays in force. */
 static u64 bury(struct hw_sched *h)
@@ -711,6 +762,7 @@ static struct hw_sched *make(struct request_queue *q, size_t number)
 	h->armed = U64_MAX;
 	h->max_sectors = h->cut = setup.max_sectors;
 	hw_timer_setup(&h->timer, expired);
+	cutting_begins(h);
 	if (hw_build(h, &setup))
 		return h;
 	kfree(h);
@@ -758,7 +810,7 @@ static void hw_exit_sched(struct elevator_queue *eq)
 	hrtimer_cancel(&h->timer);
 	CORE(h, hw_sizes(&h->view, &sizes));
 	WARN_ON_ONCE(!list_empty(&h->waiting) || h->spilled || sizes[3]);
-	cut_to(h, h->max_sectors);
+	cutting_ends(h);
 	if (h->traits & HW_REPLACES_WBT)
 		hw_wbt_on(h->queue, eq);
 	hw_unbuild(h);

@@ -52,9 +52,11 @@ loaded() { if wait $loading; then ok "$1"; else failed "$1: fio $(tail -3 /tmp/l
 
 uname -r
 for name in $(cat /modules/order); do
-  case $name in
-    null_blk) with="queue_mode=2 irqmode=2 completion_nsec=20000 gb=1 bs=512 nr_devices=1 submit_queues=2 hw_queue_depth=64 memory_backed=1 discard=1" ;;
-    scsi_debug) with="dev_size_mb=64 delay=1 max_queue=8 add_host=1 lbpu=1" ;;
+  case $name,$only in
+    # For figures of cost: what completes at once and keeps nothing.
+    null_blk,cost) with="queue_mode=2 irqmode=0 gb=1 bs=4096 nr_devices=1 submit_queues=1 hw_queue_depth=64" ;;
+    null_blk,*) with="queue_mode=2 irqmode=2 completion_nsec=20000 gb=1 bs=512 nr_devices=1 submit_queues=2 hw_queue_depth=64 memory_backed=1 discard=1" ;;
+    scsi_debug,*) with="dev_size_mb=64 delay=1 max_queue=8 add_host=1 lbpu=1" ;;
     *) with= ;;
   esac
   insmod /modules/"$name".ko $with || echo "insmod $name: $?"
@@ -67,6 +69,21 @@ for name in $(tr -d '[]' </sys/block/nullb0/queue/scheduler); do
   [[ " $kernels " = *" $name "* ]] || ours="$ours $name"
 done
 report "figure schedulers $(echo $ours | wc -w):$ours"
+
+# Where a nanosecond is an instruction (qemu -icount): what 6,000 random reads cost, everything included.
+if [ "$only" = cost ]; then
+  part=cost
+  for name in none noop mq-deadline h-mq-deadline kyber h-kyber bfq h-bfq paternoster cfq adios k2 h-deadline; do
+    choose "$name" nullb0 || continue
+    for depth in 1 16; do
+      deep="--iodepth=$depth --iodepth_batch=$depth --iodepth_batch_complete=$depth"
+      fio --name=r --filename=/dev/nullb0 --rw=randread --randseed=7 --norandommap --bs=4k --ioengine=libaio --direct=1 $deep \
+        --number_ios=6000 --gtod_reduce=1 --cpus_allowed=0 --output-format=terse --terse-version=3 >/tmp/cost 2>/dev/null
+      report "figure $name, depth $depth: $(awk -F';' '{printf "%d instructions per I/O", $9 * 1000000 / 6000}' /tmp/cost)"
+    done
+  done
+  only=none
+fi
 
 if wanted each; then
   for name in $ours; do

@@ -6,6 +6,7 @@
 #include <linux/version.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include "blk-mq.h"
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "hoistway's module is for Linux 6.1 and later"

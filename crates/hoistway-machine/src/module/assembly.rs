@@ -42,15 +42,17 @@ pub struct Assembly {
 ///
 /// A line that a kernel cannot have, with its number.
 pub fn rewrite(source: &str) -> Result<Assembly, String> {
+    // Data has labels as well, and addresses that are taken.
+    let functions: BTreeSet<&str> = source.lines().filter_map(declared_function).collect();
     let taken = addresses_taken(source);
     let mut out = Assembly { text: String::with_capacity(source.len()), ..Assembly::default() };
     let mut frame = Frame::default();
     for (number, line) in source.lines().enumerate() {
         let at = |what: String| format!("line {}: {what}: {}", number + 1, line.trim());
-        if let Some(label) = function_label(line) {
+        if let Some(label) = label(line) {
             frame = Frame { function: label.into(), ..Frame::default() };
             push(&mut out.text, line);
-            if taken.contains(label) {
+            if functions.contains(label) && taken.contains(label) {
                 out.landing += 1;
                 push(&mut out.text, "\tendbr64");
             }
@@ -86,8 +88,13 @@ fn push(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// The name of a function that begins with this line.
-fn function_label(line: &str) -> Option<&str> {
+/// The name of which a line says that it is a function's.
+fn declared_function(line: &str) -> Option<&str> {
+    line.strip_prefix("\t.type\t")?.strip_suffix(",@function")
+}
+
+/// The name of a function, or of data, that begins with this line.
+fn label(line: &str) -> Option<&str> {
     let label = line.strip_suffix(':')?;
     let local = label.starts_with(".L") || label.starts_with(['\t', ' ', '#', '"']);
     (!local).then_some(label)
@@ -255,15 +262,18 @@ mod tests {
 
     #[test]
     fn only_functions_whose_address_is_taken_have_a_landing_place() {
-        let a = rewritten(
-            "f:\n\tcallq\tg\n\tmovq\t$h, %rax\n\tretq\ng:\n\tretq\nh:\n\tretq\nk:\n\tretq\n\t.quad\tk\n",
-        );
+        let types: String =
+            ["f", "g", "h", "k"].map(|name| format!("\t.type\t{name},@function\n")).concat();
+        let a = rewritten(&format!(
+            "{types}f:\n\tcallq\tg\n\tmovq\t$h, %rax\n\tmovq\t$d, %rax\n\tretq\ng:\n\tretq\nh:\n\tretq\nk:\n\tretq\n\
+             d:\n\t.quad\tk\n"
+        ));
         assert_eq!(a.landing, 2);
-        assert!(
-            a.text.contains("h:\n\tendbr64\n") && a.text.contains("k:\n\tendbr64\n"),
-            "{}",
-            a.text
-        );
+        for function in ["h", "k"] {
+            assert!(a.text.contains(&format!("{function}:\n\tendbr64\n")), "{}", a.text);
+        }
+        // Bytes of data stay where they are.
+        assert!(a.text.ends_with("d:\n\t.quad\tk\n"), "{}", a.text);
     }
 
     #[test]

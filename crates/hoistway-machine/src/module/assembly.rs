@@ -11,7 +11,7 @@
 //! | a function whose address is taken | `endbr64` in front | indirect branch tracking |
 //! | `call hw_panic` | `ud2` behind | the checker of the kernel does not know that it does not return |
 //!
-//! There are no jump tables (`-C jump-tables=no`), so no other indirect jump exists. A line that has one all the same, a vector
+//! Jump tables are in what came compiled only (`-C jump-tables=no`); the places they lead to are landing places as well. A vector
 //! register or a frame above [`FRAME_LIMIT`] is an error: a kernel's stack has 16 KiB for everybody, and no vector registers.
 
 use std::collections::BTreeSet;
@@ -53,6 +53,15 @@ pub fn rewrite(source: &str) -> Result<Assembly, String> {
             frame = Frame { function: label.into(), ..Frame::default() };
             push(&mut out.text, line);
             if functions.contains(label) && taken.contains(label) {
+                out.landing += 1;
+                push(&mut out.text, "\tendbr64");
+            }
+            continue;
+        }
+        // Code that a table of `core` leads to, which came compiled.
+        if let Some(place) = line.strip_suffix(':').filter(|place| place.starts_with(".LBB")) {
+            push(&mut out.text, line);
+            if taken.contains(place) {
                 out.landing += 1;
                 push(&mut out.text, "\tendbr64");
             }
@@ -116,7 +125,8 @@ fn split(code: &str) -> (&str, &str) {
 fn addresses_taken(source: &str) -> BTreeSet<&str> {
     let mut taken = BTreeSet::new();
     for line in source.lines() {
-        if let Some(name) = line.strip_prefix("\t.quad\t") {
+        let data = line.strip_prefix("\t.quad\t").or_else(|| line.strip_prefix("\t.long\t"));
+        if let Some(name) = data {
             taken.insert(name.split(['+', '-']).next().unwrap_or(name));
         } else if let Some(code) = instruction(line) {
             let (op, operands) = split(code);
@@ -274,6 +284,16 @@ mod tests {
         }
         // Bytes of data stay where they are.
         assert!(a.text.ends_with("d:\n\t.quad\tk\n"), "{}", a.text);
+    }
+
+    #[test]
+    fn places_in_tables_are_landing_places() {
+        let a = rewritten(
+            "f:\n\tjmpq\t*.LJTI0_0(,%rax,8)\n.LBB0_1:\n\tretq\n.LBB0_2:\n\tretq\n.LJTI0_0:\n\t.quad\t.LBB0_2\n",
+        );
+        assert_eq!(a.landing, 1);
+        assert!(a.text.contains(".LBB0_2:\n\tendbr64\n\tjmp\t__x86"), "{}", a.text);
+        assert!(a.text.contains("\tmovq\t.LJTI0_0(,%rax,8), %r11\n"), "{}", a.text);
     }
 
     #[test]

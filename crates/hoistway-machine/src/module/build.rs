@@ -68,7 +68,7 @@ pub fn build(
         Place::make(out)?.may_replace(Kind::New)?;
     }
     let headers = Headers::find(options.kernel_dir.as_deref(), &running_release())?;
-    wanted(&[("make", "make"), ("gcc", "gcc")], "a module")?;
+    wanted(&headers.programs(), "a module")?;
     let scratch = BuildFolder::new()?;
     let work = scratch.path.join("module");
     fs::create_dir(&work).map_err(os(work.display().to_string()))?;

@@ -91,6 +91,15 @@ impl Headers {
         self.has("X86_KERNEL_IBT") || self.has("LTO_CLANG")
     }
 
+    /// Programs that the kernel's own build of a module calls, and the packages of Debian that have them.
+    pub fn programs(&self) -> Vec<(&'static str, &'static str)> {
+        let mut list = vec![("make", "make"), ("gcc", "gcc")];
+        if self.has("DEBUG_INFO_BTF_MODULES") && self.folder.join("vmlinux").exists() {
+            list.push(("pahole", "pahole"));
+        }
+        list
+    }
+
     /// What the kernel's tool is to write into the core, as its build would ask.
     pub fn objtool(&self) -> Option<Command> {
         let mut command = Command::new(self.folder.join("tools/objtool/objtool"));

@@ -96,7 +96,7 @@ bool hw_value(struct hw_view *view, size_t t, u64 *value);
 bool hw_set(struct hw_view *view, u64 now, size_t t, u64 value);
 bool hw_resized(struct hw_view *view, u64 now, u32 nr_requests);
 bool hw_sizes(struct hw_view *view, u32 (*out)[4]);
-bool hw_break(struct hw_view *view);
+bool hw_break(struct hw_view *view, bool now);
 
 /* Called by the core. */
 void *hw_alloc(size_t size, size_t align);

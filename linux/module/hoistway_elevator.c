@@ -505,7 +505,7 @@ static struct request *hw_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		h->spilled--;
 	} else {
 		if (hw_time_to_break())
-			CORE(h, hw_break(&h->view));
+			CORE(h, hw_break(&h->view, true));
 		rq = ask(h, hctx->queue_num, ktime_get_ns(), &free);
 		if (unlikely(h->dead) && !rq) {
 			rq = list_first_entry_or_null(&h->waiting, struct request, queuelist);

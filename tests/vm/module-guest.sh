@@ -183,10 +183,16 @@ if wanted tunables; then
 fi
 
 if wanted wbt; then
-  before=$(cat /sys/block/sda/queue/wbt_lat_usec)
-  choose h-bfq sda
-  same "write-back throttling under bfq" 0 "$(cat /sys/block/sda/queue/wbt_lat_usec)"
-  choose none sda
+  for name in bfq h-bfq; do
+    choose none sda
+    before=$(cat /sys/block/sda/queue/wbt_lat_usec)
+    choose "$name" sda
+    under=$(cat /sys/block/sda/queue/wbt_lat_usec)
+    choose none sda
+    report "figure wbt_lat_usec $before, under $name $under, after it $(cat /sys/block/sda/queue/wbt_lat_usec)"
+    [ "$name" = h-bfq ] || theirs="$before $under"
+  done
+  same "write-back throttling as under the kernel's bfq" "$theirs" "$before $under"
   same "and after it" "$before" "$(cat /sys/block/sda/queue/wbt_lat_usec)"
 fi
 

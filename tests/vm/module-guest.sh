@@ -238,6 +238,7 @@ if wanted panic; then
     verify "$name: once it has failed" nullb0
   done
   same "each said it once" "$(echo $ours | wc -w)" "$(dmesg | grep -c 'has failed (panicked.*panic_every')"
+  choose none nullb0
   choose paternoster nullb0
   verify "chosen again it works" nullb0
   alive "chosen again" nullb0
@@ -245,9 +246,11 @@ fi
 
 if wanted queues && [ -d /sys/kernel/config/nullb ]; then
   d=/sys/kernel/config/nullb/n1
+  before=$(ls /sys/block)
   mkdir $d
   echo 2 >$d/submit_queues; echo 1 >$d/memory_backed; echo 128 >$d/size; echo 512 >$d/blocksize; echo 1 >$d/power
-  device=$(ls /sys/block | grep nullb | grep -v nullb0 | head -1)
+  device=$(ls /sys/block | grep -vxF "$before" | head -1)
+  [ -n "$device" ] || failed "there is no device of $d"
   for name in paternoster h-kyber h-bfq; do
     choose "$name" "$device" || continue
     load "$device" 4

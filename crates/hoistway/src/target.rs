@@ -60,8 +60,10 @@ pub enum Answer {
     Share {
         /// Part of the device that the target needs, in thousandths.
         needs_permille: u32,
-        /// Part that the group has, in thousandths.
+        /// Part that the group has, or may take from the others, in thousandths.
         has_permille: u32,
+        /// With that part no scheduler makes its mean latency lower; `None`: not known.
+        least_mean: Option<Nanos>,
     },
     /// The group asks for more changes of place than its part of the device pays for.
     Place {
@@ -102,9 +104,12 @@ impl Answer {
                     add("cost_permille", cost.into());
                 }
             }
-            Answer::Share { needs_permille, has_permille } => {
+            Answer::Share { needs_permille, has_permille, least_mean } => {
                 add("needs_permille", needs_permille.into());
                 add("has_permille", has_permille.into());
+                if let Some(least) = least_mean {
+                    add("least_mean_ns", least.0);
+                }
             }
             Answer::Place { needs_per_s, may_per_s } => {
                 add("needs_per_s", needs_per_s.into());
@@ -128,6 +133,7 @@ impl Answer {
             "share" => Answer::Share {
                 needs_permille: small("needs_permille")?,
                 has_permille: small("has_permille")?,
+                least_mean: figure("least_mean_ns").map(Nanos),
             },
             "place" => {
                 Answer::Place { needs_per_s: small("needs_per_s")?, may_per_s: small("may_per_s")? }
@@ -155,9 +161,17 @@ impl Answer {
                     _ => best,
                 }
             }
-            Answer::Share { needs_permille, has_permille } => {
+            Answer::Share { needs_permille, has_permille, least_mean } => {
                 let (needs, has) = (percent(needs_permille), percent(has_permille));
-                format!("share: needs {needs} of the drive, has {has}")
+                match least_mean {
+                    None => format!("share: needs {needs} of the drive, has {has}"),
+                    Some(least) => {
+                        let least = millis(least);
+                        format!(
+                            "share: needs {needs} of the drive, may take {has}: a mean of {least} at the least"
+                        )
+                    }
+                }
             }
             Answer::Place { needs_per_s, may_per_s } => format!(
                 "place: needs {needs_per_s} changes of place a second, may have {may_per_s}"
@@ -194,13 +208,14 @@ pub fn percent(permille: u32) -> String {
 mod tests {
     use super::*;
 
-    const ALL: [Answer; 7] = [
+    const ALL: [Answer; 8] = [
         Answer::Unknown,
         Answer::Met,
         Answer::Device { least: Nanos(900_000) },
         Answer::Loss { best_p99: Nanos(400_000), cost_permille: Some(120) },
         Answer::Loss { best_p99: Nanos(400_000), cost_permille: None },
-        Answer::Share { needs_permille: 120, has_permille: 65 },
+        Answer::Share { needs_permille: 120, has_permille: 65, least_mean: None },
+        Answer::Share { needs_permille: 220, has_permille: 50, least_mean: Some(Nanos(801_000)) },
         Answer::Place { needs_per_s: 50, may_per_s: 2 },
     ];
 
@@ -228,6 +243,7 @@ mod tests {
                 "loss: the best p99 without loss is 0.4 ms; 0.2 ms would cost 12 % of the throughput",
                 "loss: the best p99 without loss is 0.4 ms",
                 "share: needs 12 % of the drive, has 6.5 %",
+                "share: needs 22 % of the drive, may take 5 %: a mean of 0.801 ms at the least",
                 "place: needs 50 changes of place a second, may have 2",
             ]
         );

@@ -4,19 +4,20 @@
 //! another decision: another drive, throughput, a larger part, fewer requests.
 //!
 //! *Rule.* In this order: 99 of 100 within the target: *met*. The least time the drive itself has taken lately is
-//! above it: *device*. The guard against floods has held the group back: *share*. The price of changes of place has:
-//! *place* (targets without a number only). What is left is what the work of the others inside the drive takes, at
-//! the valve that costs `loss`: *loss*, with the best p99 there is at it; and with `strict` what it costs to do
-//! better.
+//! above it: *device*. The guard against floods has held the group back, or the budget of what the others may lose
+//! has (targets without a number): *share*, the latter with the least mean latency that bound B1 leaves. The price of
+//! changes of place has: *place* (likewise). What is left is what the work of the others inside the drive takes, at the
+//! valve that costs `loss`: *loss*, with the best p99 there is at it; and with `strict` what it costs to do better.
 //!
 //! Source: specs/paternoster.md 5.
 
 use super::Paternoster;
 use super::lane::Target;
+use super::measure::{SectorRate, UNIT};
 use crate::group::GroupId;
 use crate::rows::Rows;
 use crate::target::{Answer, TargetState};
-use crate::unit::{Instant, Nanos};
+use crate::unit::{Instant, Nanos, Sectors};
 use alloc::boxed::Box;
 
 /// Fewer I/Os say nothing about one in a hundred.
@@ -39,11 +40,23 @@ struct Note {
     requests: u64,
     began: Instant,
     per_s: u32,
+    /// Mean size of a request.
+    block: Sectors,
     /// Moving think time between its requests, at most a second.
     think: Nanos,
-    /// When the guard held a request of it back, and when the price of a change did.
-    over: Option<Instant>,
-    paced: Option<Instant>,
+    /// When a request of it was held back last, and by what.
+    held: [Option<Instant>; 3],
+}
+
+/// What holds a request of a target back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldBy {
+    /// The guard against floods.
+    Part,
+    /// It has taken from the others what it may.
+    Budget,
+    /// The price of a change of place.
+    Price,
 }
 
 /// Notes of all targets.
@@ -69,9 +82,9 @@ impl Notes {
                 requests: 0,
                 began: now,
                 per_s: 0,
+                block: Sectors(0),
                 think: Nanos::ZERO,
-                over: None,
-                paced: None,
+                held: [None; 3],
             })
         });
     }
@@ -107,33 +120,44 @@ impl Notes {
         if all >= WINDOW {
             n.share_permille = permille(n.units, all);
             n.per_s = per_second(n.requests, now.since(n.began));
+            n.block = mean_block(n.units, n.requests);
             (n.units, n.since, n.requests, n.began) = (0, served, 0, now);
         }
     }
 
-    /// The guard holds a request of the target back.
-    pub fn over(&mut self, now: Instant, group: GroupId) {
+    /// A request of the target is held back.
+    pub fn held(&mut self, now: Instant, group: GroupId, by: HeldBy) {
         if let Some(n) = self.note(group) {
-            n.over = Some(now);
+            n.held[by as usize] = Some(now);
         }
     }
 
-    /// The price of a change does.
-    pub fn paced(&mut self, now: Instant, group: GroupId) {
-        if let Some(n) = self.note(group) {
-            n.paced = Some(now);
-        }
-    }
-
-    fn state(&self, now: Instant, group: GroupId) -> Option<(&Note, u32, u32)> {
+    fn state(&self, now: Instant, group: GroupId) -> Option<(&Note, Lately)> {
         let n = self.of.get(group)?.as_deref()?;
-        let all = self.served - n.since;
         // Before the first window is over, what there is.
-        let first = n.share_permille == 0 && n.per_s == 0;
-        let share = if first { permille(n.units, all) } else { n.share_permille };
-        let per_s = if first { per_second(n.requests, now.since(n.began)) } else { n.per_s };
-        Some((n, share, per_s))
+        if n.share_permille == 0 && n.per_s == 0 {
+            let per_s = per_second(n.requests, now.since(n.began));
+            let share = permille(n.units, self.served - n.since);
+            return Some((n, Lately { share, per_s, block: mean_block(n.units, n.requests) }));
+        }
+        Some((n, Lately { share: n.share_permille, per_s: n.per_s, block: n.block }))
     }
+}
+
+/// What a target has had lately.
+#[derive(Clone, Copy, Debug)]
+struct Lately {
+    /// Part of the units served, in thousandths.
+    share: u32,
+    /// Requests a second.
+    per_s: u32,
+    /// Mean size of one.
+    block: Sectors,
+}
+
+/// The mean size of so many requests: beside a unit for each, their units are sectors.
+fn mean_block(units: u64, requests: u64) -> Sectors {
+    Sectors(units.saturating_sub(UNIT * requests) / requests.max(1))
 }
 
 fn permille(part: u64, whole: u64) -> u32 {
@@ -148,9 +172,7 @@ impl Paternoster {
     pub(super) fn answers(&self, now: Instant, sink: &mut dyn FnMut(TargetState)) {
         for (group, target) in self.lane.targets() {
             let Some(l) = self.lane.latencies(group) else { continue };
-            let Some((note, share_permille, per_s)) = self.notes.state(now, group) else {
-                continue;
-            };
+            let Some((note, had)) = self.notes.state(now, group) else { continue };
             let number = match target {
                 Target::Number(t) => Some(t),
                 Target::Auto => None,
@@ -159,14 +181,14 @@ impl Paternoster {
             let answer = if l.requests < REQUESTS {
                 Answer::Unknown
             } else {
-                self.answer(now, number, p99, note, (share_permille, per_s))
+                self.answer(now, number, (p99, l.mean()), note, had)
             };
             sink(TargetState {
                 group,
                 target: number,
                 p99,
                 mean: l.mean(),
-                share_permille,
+                share_permille: had.share,
                 answer,
             });
         }
@@ -176,33 +198,64 @@ impl Paternoster {
         &self,
         now: Instant,
         number: Option<Nanos>,
-        p99: Nanos,
+        (p99, mean): (Nanos, Nanos),
         note: &Note,
-        (share, per_s): (u32, u32),
+        had: Lately,
     ) -> Answer {
-        let lately = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= LATELY);
+        let lately = |by: HeldBy| note.held[by as usize].is_some_and(|at| now.since(at) <= LATELY);
         if number.is_some_and(|x| p99 <= x) {
             return Answer::Met;
         }
         if number.is_some_and(|x| note.least > x.0) {
             return Answer::Device { least: Nanos(note.least) };
         }
-        if lately(note.over) {
+        if lately(HeldBy::Part) {
             // It always has more: what it would take is what it takes and what waits behind that.
             let waiting = self.lane.waiting();
             let inside = self.lane.inside.max(1);
-            let needs = u64::from(share) * u64::from(waiting + inside) / u64::from(inside);
-            return Answer::Share { needs_permille: needs.min(1000) as u32, has_permille: share };
+            let needs = u64::from(had.share) * u64::from(waiting + inside) / u64::from(inside);
+            return Answer::Share {
+                needs_permille: needs.min(1000) as u32,
+                has_permille: had.share,
+                least_mean: None,
+            };
+        }
+        if lately(HeldBy::Budget)
+            && let Some(answer) = self.beyond_budget(mean, note, had)
+        {
+            return answer;
         }
         let Some(_) = number else {
-            if !lately(note.paced) {
+            if !lately(HeldBy::Price) {
                 return Answer::Met;
             }
             let cycle = Nanos(self.lane.service.0.max(1)) + note.think;
-            let needs_per_s = per_second(1, cycle).max(per_s);
-            return Answer::Place { needs_per_s, may_per_s: per_s };
+            let needs_per_s = per_second(1, cycle).max(had.per_s);
+            return Answer::Place { needs_per_s, may_per_s: had.per_s };
         };
         let cost_permille = self.strict.cost_permille(self.valve.ceiling().0);
         Answer::Loss { best_p99: p99, cost_permille }
+    }
+
+    /// Bound B1: who would move A alone and may take a part of the rate R waits A / (part R) lone latencies at least.
+    /// `None` where that is no more than one.
+    fn beyond_budget(&self, mean: Nanos, note: &Note, had: Lately) -> Option<Answer> {
+        let rate = self.valve.ceiling();
+        if rate == SectorRate::UNKNOWN {
+            return None;
+        }
+        // Never alone in the drive: the least that any request of a target took there.
+        let lone = if note.least > 0 { Nanos(note.least) } else { self.lane.service_least };
+        let (rate, moves) = (u128::from(rate.0), u128::from(had.per_s) * u128::from(had.block.0));
+        let cycle = |latency: Nanos| u128::from((latency + note.think).0.max(1));
+        let needs = moves * 1000 * cycle(mean) / (cycle(lone) * rate);
+        // More than the others may lose only where its weight gives it more.
+        let has = (moves * 1000 / rate).max(self.budget.others_loss.into()).max(1);
+        let least_mean = Nanos((u128::from(lone.0) * needs / has).min(u64::MAX.into()) as u64);
+        (least_mean > lone).then_some(Answer::Share {
+            needs_permille: needs.min(1000) as u32,
+            has_permille: has.min(1000) as u32,
+            least_mean: Some(least_mean),
+        })
     }
 }

@@ -173,6 +173,11 @@ impl Bench {
         }
     }
 
+    fn mean(&self, proc: ProcId) -> u64 {
+        let all = &self.latencies[&proc.0];
+        all.iter().sum::<u64>() / all.len() as u64
+    }
+
     fn p99(&self, proc: ProcId) -> u64 {
         let mut all = self.latencies[&proc.0].clone();
         all.sort_unstable();
@@ -355,6 +360,58 @@ fn each_target_has_its_answer() {
     assert!(matches!(answers[3], Answer::Loss { .. }), "92 us, 88 alone: {answers:?}");
 }
 
+/// Bound B1: a mean of what it moves alone, over what it may take from the others, in lone latencies.
+#[test]
+fn a_target_that_asks_for_more_than_the_others_may_lose_is_told_the_least_mean() {
+    let mut b = Bench::new(4);
+    b.per_sector = 2_000;
+    let gold = b.group(GroupId::ROOT, 100);
+    b.target(gold, "auto");
+    let target = b.proc(gold);
+    let mut size = |_| 64;
+    // Alone first, so that it is known what the drive takes.
+    for _ in 0..4 {
+        b.submit(target, 64);
+        b.step();
+    }
+    // A group each: by its weight the target has less than the others may lose.
+    let mut hog = || {
+        let group = b.group(GroupId::ROOT, 100);
+        (b.proc(group), 4)
+    };
+    let mut procs: Vec<_> = (0..40).map(|_| hog()).collect();
+    procs.push((target, 1));
+    b.run(&procs, Nanos::secs(4), &mut size);
+    let told = answer(&mut b, gold);
+    let Answer::Share { needs_permille, has_permille: 50, least_mean: Some(least) } = told else {
+        panic!("{told:?}");
+    };
+    // A quarter of what four servers move.
+    assert!((200..=300).contains(&needs_permille), "{told:?}");
+    b.latencies.clear();
+    b.run(&procs, Nanos::secs(2), &mut size);
+    let mean = b.mean(target);
+    let (low, high) = (least.0 * 9 / 10, least.0 * 3 / 2);
+    assert!((low..=high).contains(&mean), "a mean of {mean}, told {told:?}");
+}
+
+/// Chosen while groups exist, the scheduler hears of them by their I/O, in any order.
+#[test]
+fn a_group_that_is_heard_of_after_a_younger_one_has_its_parents_target() {
+    let mut b = Bench::new(4);
+    let parent = b.env.groups.add(GroupId::ROOT, "parent");
+    let child = b.env.groups.add(parent, "child");
+    let younger = b.env.groups.add(GroupId::ROOT, "younger");
+    b.target(parent, "auto");
+    for group in [younger, child] {
+        let proc = b.proc(group);
+        b.submit(proc, 8);
+        b.step();
+    }
+    let owner = |group| b.sched.lane.target(group).map(|t| t.owner);
+    assert_eq!([parent, child, younger].map(owner), [Some(parent), Some(parent), None]);
+}
+
 #[test]
 fn strict_keeps_a_number_that_costs_and_names_the_price() {
     let run = |strict: u64| {
@@ -446,7 +503,7 @@ fn groups_targets_and_processes_come_and_go_under_load() {
         while outstanding > 0 {
             outstanding -= u32::from(b.step().is_some());
         }
-        assert_eq!((b.sched.waiting(), b.sched.inside, b.sched.w), (0, 0, 0));
+        assert_eq!((b.sched.waiting, b.sched.inside, b.sched.w), (0, 0, 0));
         assert!(
             b.sched.fair.leaves_kept() <= procs.len() * groups.len() * 2,
             "leaves are given back"

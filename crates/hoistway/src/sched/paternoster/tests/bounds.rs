@@ -30,11 +30,6 @@ impl Bench {
         self.target(group, "auto");
         self.proc(group)
     }
-
-    fn mean(&self, proc: ProcId) -> u64 {
-        let all = &self.latencies[&proc.0];
-        all.iter().sum::<u64>() / all.len() as u64
-    }
 }
 
 /// B1: a target takes no more than eps of what the drive can move, so its mean latency is at least b / (eps R). The

@@ -95,6 +95,11 @@ extern const size_t hw_icq_size, hw_icq_align;
 u64 hw_after(struct hw_sched *h);
 void hw_run(struct hw_sched *h, u64 runs);
 
+/* hoistway_limits.c: the largest request that the scheduler wants, and its end; the lock is held but at begin and end */
+void hw_cutting_begins(struct hw_sched *h);
+void hw_cutting_ends(struct hw_sched *h);
+void hw_cut_to(struct hw_sched *h, unsigned int sectors);
+
 /* hoistway_flush.c */
 void hw_flush_init(void);
 void hw_flush_exit(void);

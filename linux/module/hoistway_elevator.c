@@ -157,65 +157,6 @@ static u32 current_proc(struct hw_sched *h)
 	return proc;
 }
 
-/*
- * The largest request, which splitting and merging read from the limits of the queue. These are changed in place, or, since 6.11,
- * under a mutex, and so by a work item: a cut comes into force a moment later.
- */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-
-static void cut_to(struct hw_sched *h, unsigned int sectors)
-{
-	if (sectors == h->cut)
-		return;
-	h->cut = sectors;
-	WRITE_ONCE(h->queue->limits.max_sectors, sectors);
-}
-
-static void cutting_begins(struct hw_sched *h)
-{
-}
-
-static void cutting_ends(struct hw_sched *h)
-{
-	cut_to(h, h->max_sectors);
-}
-
-#else
-
-static void cut_now(struct work_struct *work)
-{
-	struct hw_sched *h = container_of(work, struct hw_sched, cutting);
-	struct queue_limits limits = queue_limits_start_update(h->queue);
-	unsigned int cut = READ_ONCE(h->cut);
-
-	/* The device's own limit, or what the administrator had set. */
-	limits.max_user_sectors = cut == h->max_sectors ? h->user_sectors : cut;
-	if (queue_limits_commit_update(h->queue, &limits))
-		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", cut);
-}
-
-static void cut_to(struct hw_sched *h, unsigned int sectors)
-{
-	if (sectors == h->cut)
-		return;
-	WRITE_ONCE(h->cut, sectors);
-	schedule_work(&h->cutting);
-}
-
-static void cutting_begins(struct hw_sched *h)
-{
-	h->user_sectors = h->queue->limits.max_user_sectors;
-	INIT_WORK(&h->cutting, cut_now);
-}
-
-static void cutting_ends(struct hw_sched *h)
-{
-	cut_to(h, h->max_sectors);
-	flush_work(&h->cutting);
-}
-
-#endif
-
 /* The core has failed: nothing of it stays in force. */
 static u64 bury(struct hw_sched *h)
 {
@@ -223,7 +164,7 @@ static u64 bury(struct hw_sched *h)
 		return 0;
 	h->buried = true;
 	hrtimer_try_to_cancel(&h->timer);
-	cut_to(h, h->max_sectors);
+	hw_cut_to(h, h->max_sectors);
 	return U64_MAX;
 }
 
@@ -242,7 +183,7 @@ u64 hw_after(struct hw_sched *h)
 			hrtimer_start(&h->timer, ns_to_ktime(h->armed), HRTIMER_MODE_ABS);
 	}
 	if (view->max_sectors != h->cut)
-		cut_to(h, view->max_sectors);
+		hw_cut_to(h, view->max_sectors);
 	if (runs)
 		view->runs = 0;
 	return runs;
@@ -762,7 +703,7 @@ static struct hw_sched *make(struct request_queue *q, size_t number)
 	h->armed = U64_MAX;
 	h->max_sectors = h->cut = setup.max_sectors;
 	hw_timer_setup(&h->timer, expired);
-	cutting_begins(h);
+	hw_cutting_begins(h);
 	if (hw_build(h, &setup))
 		return h;
 	kfree(h);
@@ -810,7 +751,7 @@ static void hw_exit_sched(struct elevator_queue *eq)
 	hrtimer_cancel(&h->timer);
 	CORE(h, hw_sizes(&h->view, &sizes));
 	WARN_ON_ONCE(!list_empty(&h->waiting) || h->spilled || sizes[3]);
-	cutting_ends(h);
+	hw_cutting_ends(h);
 	if (h->traits & HW_REPLACES_WBT)
 		hw_wbt_on(h->queue, eq);
 	hw_unbuild(h);

@@ -23,7 +23,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Results", &["report", "diff", "repeat", "merge", "run"]),
     ("Drives and loads", &["calibrate", "emulate", "record", "describe", "replay"]),
     ("Serve storage", &["serve", "ctl", "top"]),
-    ("Beside Linux", &["linux", "differ", "replay-decisions", "validate"]),
+    ("Beside Linux", &["module", "linux", "differ", "replay-decisions", "validate"]),
     ("Research", &["reproduce", "population", "oracle"]),
     ("Help", &["list", "show", "restore", "completions"]),
 ];

@@ -1,6 +1,6 @@
 //! The verbs that need a real machine (feature `live`, Linux).
 
-use super::{ctl, differ, linux, record, restore, serve, top};
+use super::{ctl, differ, linux, module, record, restore, serve, top};
 #[cfg(feature = "fuse")]
 use super::{emulate, validate};
 use crate::failure::Failure;
@@ -25,6 +25,8 @@ pub enum Verb {
     Validate(validate::Validate),
     /// Build and list kernels that run in virtual time, for `--on linux`
     Linux(linux::Linux),
+    /// Build our schedulers as a module of this machine's kernel, install and remove it
+    Module(module::Module),
     /// Find where a scheduler of ours decides otherwise than Linux's: random scenarios in Linux in virtual time
     Differ(differ::Differ),
     /// Carry out scenarios in a guest: what `differ` starts by itself
@@ -68,6 +70,7 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         #[cfg(feature = "fuse")]
         Verb::Validate(options) => validate::validate(options),
         Verb::Linux(options) => linux::linux(options),
+        Verb::Module(options) => module::module(options),
         Verb::Differ(options) => differ::differ(options),
         Verb::LinuxActor(options) => differ::act(options),
         Verb::Restore(options) => restore::restore(options),

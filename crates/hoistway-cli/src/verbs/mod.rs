@@ -31,6 +31,8 @@ pub mod linux;
 #[cfg(all(feature = "live", target_os = "linux"))]
 pub mod live;
 #[cfg(all(feature = "live", target_os = "linux"))]
+pub mod module;
+#[cfg(all(feature = "live", target_os = "linux"))]
 pub mod record;
 #[cfg(all(feature = "live", target_os = "linux"))]
 pub mod restore;

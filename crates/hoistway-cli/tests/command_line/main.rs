@@ -11,6 +11,8 @@ mod fio;
 #[cfg(unix)]
 mod hostile;
 mod interruption;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod kernel_module;
 mod mistakes;
 mod modules;
 mod output;

@@ -50,6 +50,8 @@ const LIVE: &[Case] = &[
     ("emulate --store", "emulate -d maxtor-7l250s0 --size 1M --nbd unix:s --store {}", ""),
     #[cfg(feature = "fuse")]
     ("emulate --store", "emulate -d maxtor-7l250s0 --size 1M --loop --store {}", ""),
+    ("module build --out", "module build --out {}", ""),
+    ("module core --out", "module core --out {}", ""),
     ("record --out", "record --all --out {}", ""),
     ("record --out", "record --all --out {}", ".gz"),
     ("replay-decisions --out", "replay-decisions --on linux --out {}", ""),

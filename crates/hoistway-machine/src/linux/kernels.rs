@@ -184,7 +184,7 @@ pub(super) fn check_name(cache: &Path, name: &str) -> Result<(), MachineError> {
 /// # Errors
 ///
 /// No environment variable tells where the cache directory is.
-pub(super) fn folder() -> Result<PathBuf, MachineError> {
+pub(crate) fn folder() -> Result<PathBuf, MachineError> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = set("HOISTWAY_CACHE_DIR")
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("hoistway")))

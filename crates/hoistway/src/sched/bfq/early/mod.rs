@@ -146,7 +146,8 @@ impl MeanDistance {
 #[derive(Debug)]
 struct Early {
     release: Release,
-    b: Bfq,
+    /// On the heap: two copies of it in a constructor's frame are more than a kernel's stack may take.
+    b: Box<Bfq>,
     extra: Rows<QueueNo, Extra>,
     sync_inflight: u32,
     /// 2^16 sectors per microsecond.
@@ -162,7 +163,7 @@ struct Early {
 
 impl Early {
     fn new(setup: &Setup<'_>, release: Release) -> Early {
-        let mut b = Bfq::new(setup);
+        let mut b = Box::new(Bfq::new(setup));
         b.rules = RULES;
         b.rules.merges_at_selection = release == Release::V4;
         b.conf.low_latency = false;

@@ -1,0 +1,181 @@
+//! `hoistway module`: the schedulers as a module of the machine's kernel.
+
+use crate::common::output::print;
+use crate::failure::Failure;
+use clap::{Args as ClapArgs, Subcommand};
+use hoistway_machine::MachineError;
+use hoistway_machine::module::{self, BuiltModule, ModuleOptions};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// `hoistway module`.
+#[derive(Debug, ClapArgs)]
+pub struct Module {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ModuleCommand,
+}
+
+/// What to do with modules.
+#[derive(Debug, Subcommand)]
+pub enum ModuleCommand {
+    /// Build the module for the running kernel, or for another one
+    Build(BuildModule),
+    /// Put the module in place, signed where this machine asks for it, and load it
+    Install {
+        /// The kernel [default: the running one]
+        #[arg(long, value_name = "RELEASE")]
+        kernel: Option<String>,
+    },
+    /// Unload the module and take it away: the undo of install
+    Remove {
+        /// The kernel [default: the running one]
+        #[arg(long, value_name = "RELEASE")]
+        kernel: Option<String>,
+    },
+    /// List the kernels for which the module is built, installed or loaded, and the devices that use it
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the core alone, which fits any kernel, for a package
+    Core {
+        /// Source tree of hoistway [default: this folder]
+        #[arg(long, value_name = "DIR")]
+        source: Option<PathBuf>,
+        /// Where to write the object
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}
+
+/// `hoistway module build`.
+#[derive(Debug, ClapArgs)]
+pub struct BuildModule {
+    /// Folder that modules are built against [default: that of the running kernel's headers]
+    #[arg(long, value_name = "DIR")]
+    pub kernel_dir: Option<PathBuf>,
+    /// The kernel's source, a tree or tarball, for block/*.h [default: the distribution's package]
+    #[arg(long, value_name = "SOURCE")]
+    pub kernel_source: Option<PathBuf>,
+    /// The core, an object that was made before [default: the package's, or made of --source]
+    #[arg(long, value_name = "FILE")]
+    pub core: Option<PathBuf>,
+    /// Source tree of hoistway, to compile the core of [default: this folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "core")]
+    pub source: Option<PathBuf>,
+    /// Write the module there, where nothing stands [default: the cache, for `install`]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+pub fn module(options: &Module) -> Result<(), Failure> {
+    match &options.command {
+        ModuleCommand::Build(options) => build(options),
+        ModuleCommand::Install { kernel } => install(kernel.as_deref()),
+        ModuleCommand::Remove { kernel } => remove(kernel.as_deref()),
+        ModuleCommand::List { json } => list(*json),
+        ModuleCommand::Core { source, out } => core(source.as_ref(), out),
+    }
+}
+
+fn build(args: &BuildModule) -> Result<(), Failure> {
+    let options = ModuleOptions {
+        kernel_dir: args.kernel_dir.clone(),
+        kernel_source: args.kernel_source.clone(),
+        core: args.core.clone(),
+        source: args.source.clone(),
+        out: args.out.clone(),
+    };
+    let built = module::build(&options, &mut |what| eprintln!("{what}")).map_err(failure)?;
+    print(&text(&built))
+}
+
+fn text(built: &BuiltModule) -> String {
+    let BuiltModule { path, release, core, bytes } = built;
+    let mut out = format!("{}  for Linux {release}, {} KiB\n", path.display(), bytes / 1024);
+    if let Some(core) = core {
+        let _ = writeln!(
+            out,
+            "  largest frame {} bytes of {}; {} branches through thunks, {} landing places",
+            core.frame.0,
+            module::FRAME_LIMIT,
+            core.thunks,
+            core.landing
+        );
+    }
+    out
+}
+
+fn core(source: Option<&PathBuf>, out: &std::path::Path) -> Result<(), Failure> {
+    let here = PathBuf::from(".");
+    let facts = module::write_core(source.unwrap_or(&here), out).map_err(failure)?;
+    let (bytes, function) = &facts.frame;
+    print(&format!("{}  largest frame {bytes} bytes ({function})\n", out.display()))
+}
+
+fn install(kernel: Option<&str>) -> Result<(), Failure> {
+    let installed = module::install(kernel).map_err(failure)?;
+    let mut out = format!("{}\n", installed.path.display());
+    if let Some(key) = installed.signed {
+        let _ = writeln!(out, "  signed with {}", key.display());
+    }
+    if installed.loaded {
+        out += "  loaded; choose with: echo paternoster > /sys/block/DEVICE/queue/scheduler\n";
+    }
+    out += "  undo: hoistway module remove\n";
+    print(&out)
+}
+
+fn remove(kernel: Option<&str>) -> Result<(), Failure> {
+    match module::remove(kernel).map_err(failure)? {
+        true => print("the module is gone\n"),
+        false => print("there was no module in place\n"),
+    }
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let modules = module::list().map_err(failure)?;
+    if json {
+        let all: Vec<Value> = modules
+            .iter()
+            .map(|m| {
+                json!({
+                    "release": m.release,
+                    "built": m.built,
+                    "installed": m.installed,
+                    "loaded": m.loaded,
+                    "used": m.used.iter().map(|(d, s)| json!({"device": d, "scheduler": s})).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        return print(&format!("{:#}\n", Value::from(all)));
+    }
+    if modules.is_empty() {
+        eprintln!("no module is built; `hoistway module build` builds one");
+    }
+    let mut out = String::new();
+    for m in &modules {
+        let words = [
+            (m.built.is_some(), "built"),
+            (m.installed.is_some(), "installed"),
+            (m.loaded, "loaded"),
+        ];
+        let words: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|&(_, word)| word).collect();
+        let _ = writeln!(out, "{}  {}", m.release, words.join(", "));
+        for (device, scheduler) in &m.used {
+            let _ = writeln!(out, "  {device}  {scheduler}");
+        }
+    }
+    print(&out)
+}
+
+fn failure(error: MachineError) -> Failure {
+    match error {
+        MachineError::Lack(_) | MachineError::Os { .. } => Failure::Environment(error.to_string()),
+        MachineError::Refused(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,258 @@
+//! Every scheduler behind the seam, driven as a kernel drives an elevator: in random order, by several hardware queues, with
+//! requests that come back, groups that go and processes whose numbers are used again.
+
+use hoistway::request::Side;
+use hoistway::sched::{At, Entry, Open, SCHEDULERS};
+use hoistway::{Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Op, ProcId, QueueId, Sectors};
+use hoistway_kernel::queue::{Arrival, Found, Queue, Rq};
+use hoistway_kernel::view::View;
+use std::collections::BTreeMap;
+
+/// Marsaglia's xorshift, for a test that is the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+const SLOTS: usize = 96;
+
+/// What the shim does, and what it would lose.
+struct Shim<'v> {
+    view: &'v View,
+    queue: Queue<'v>,
+    now: u64,
+    next: Rq,
+    /// Requests by number: handle, and where they are.
+    waiting: BTreeMap<Rq, u64>,
+    device: BTreeMap<Rq, u64>,
+    back: BTreeMap<Rq, u64>,
+    procs: Vec<ProcId>,
+    groups: Vec<GroupId>,
+}
+
+impl<'v> Shim<'v> {
+    fn new(entry: &'static Entry, view: &'v View) -> Shim<'v> {
+        let mut device = Device::new(Sectors(1 << 24), 32);
+        device.hw_queues = 2;
+        device.nr_requests = 64;
+        device.write_cache = true;
+        let queue = Queue::new(entry, device, SLOTS, Instant::ZERO, view);
+        let (waiting, device, back) = Default::default();
+        Shim { view, queue, now: 1, next: 1, waiting, device, back, procs: vec![], groups: vec![] }
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    fn arrival(&self, dice: &mut Dice) -> Arrival {
+        let write = dice.below(2) == 1;
+        let some = |list: usize, dice: &mut Dice| dice.below(list as u64 + 1) as usize;
+        let proc = some(self.procs.len(), dice);
+        let group = some(self.groups.len(), dice);
+        let io = Io {
+            id: IoId(0),
+            proc: self.procs.get(proc).copied().unwrap_or(ProcId(0)),
+            group: self.groups.get(group).copied().unwrap_or(GroupId::ROOT),
+            cpu: dice.below(2) as u32,
+            op: if write { Op::Write } else { Op::Read },
+            start: Sectors(dice.below(1 << 20) * 8),
+            sectors: Sectors(8 * (1 + dice.below(16))),
+            segments: 1,
+            flags: if dice.below(4) == 0 { Flags::SYNC } else { Flags::NONE },
+            prio: IoPrio::NONE,
+        };
+        let sync = !write || io.flags.any(Flags::SYNC);
+        let now = self.instant();
+        Arrival { io, sync, queue: QueueId(io.cpu as u16), alloc: now, began: now }
+    }
+
+    fn arrive(&mut self, dice: &mut Dice) {
+        let (rq, now) = (self.next, self.instant());
+        let arrival = self.arrival(dice);
+        let Some((id, _)) = self.queue.arrive(now, &arrival, At::Tail, rq) else { return };
+        self.next += 1;
+        self.queue.insert(now, id, At::Tail);
+        assert!(self.waiting.insert(rq, id).is_none());
+    }
+
+    fn dispatch(&mut self, hw: u16) {
+        if self.view.waiting() == 0 || !self.view.is_fresh(hw) {
+            return;
+        }
+        loop {
+            let found = self.queue.dispatch(self.instant(), QueueId(hw));
+            while self.queue.closed().is_some() {}
+            match found {
+                Found::Issue(rq) => {
+                    let id = self.waiting.remove(&rq).expect("issued once, of those that wait");
+                    self.device.insert(rq, id);
+                    return;
+                }
+                Found::Again(id, rq) => {
+                    assert_eq!(self.waiting.get(&rq), Some(&id));
+                    self.queue.open_again(id);
+                    self.queue.insert(self.instant(), id, At::Tail);
+                }
+                Found::Nothing => return,
+            }
+        }
+    }
+
+    fn of(map: &BTreeMap<Rq, u64>, dice: &mut Dice) -> Option<(Rq, u64)> {
+        let at = dice.below(map.len().max(1) as u64) as usize;
+        map.iter().nth(at).map(|(&rq, &id)| (rq, id))
+    }
+
+    fn complete(&mut self, dice: &mut Dice) {
+        let Some((rq, id)) = Shim::of(&self.device, dice) else { return };
+        self.device.remove(&rq);
+        match dice.below(12) {
+            // The device gives it back; it comes again, or goes to the driver past the elevator.
+            0 => {
+                self.back.insert(rq, id);
+            }
+            _ => self.queue.complete(self.instant(), id),
+        }
+    }
+
+    fn come_back(&mut self, dice: &mut Dice) {
+        let Some((rq, id)) = Shim::of(&self.back, dice) else { return };
+        self.back.remove(&rq);
+        if dice.below(2) == 0 {
+            self.device.insert(rq, id);
+        } else {
+            self.queue.requeue(self.instant(), id);
+            self.waiting.insert(rq, id);
+        }
+    }
+
+    fn change(&mut self, dice: &mut Dice) {
+        let now = self.instant();
+        match dice.below(6) {
+            0 => self.procs.push(self.queue.add_proc(IoPrio::be(dice.below(8) as u8))),
+            // A process is known for as long as it has requests.
+            1 if !self.procs.is_empty() && self.known() == 0 => {
+                let proc = self.procs.swap_remove(dice.below(self.procs.len() as u64) as usize);
+                self.queue.proc_exits(now, proc);
+            }
+            2 if self.groups.len() < 4 => {
+                let parent = self.groups.first().copied().unwrap_or(GroupId::ROOT);
+                let group = self.queue.add_group(now, parent);
+                self.queue.set_weight(now, group, 1 + dice.below(1000));
+                self.groups.push(group);
+            }
+            // The kernel takes children first; requests of it may be under way.
+            3 if self.groups.len() > 1 => {
+                let group = self.groups.pop().expect("there is one");
+                self.queue.remove_group(now, group);
+            }
+            4 if !self.procs.is_empty() => {
+                let proc = self.procs[dice.below(self.procs.len() as u64) as usize];
+                let group = self.groups.last().copied().unwrap_or(GroupId::ROOT);
+                self.queue.proc_is(now, proc, IoPrio::be(dice.below(8) as u8), group);
+            }
+            _ => self.queue.resized(now, [4, 64, 32][dice.below(3) as usize]),
+        }
+    }
+
+    fn known(&self) -> usize {
+        self.waiting.len() + self.device.len() + self.back.len()
+    }
+
+    fn time(&mut self, by: u64) {
+        self.now += by;
+        if self.view.next_timer() <= self.now {
+            self.queue.timer(self.instant());
+            assert!(self.view.next_timer() > self.now, "a timer in the past");
+        }
+        self.view.take_runs();
+    }
+
+    /// Nothing more comes: all of it has to go within bounded time.
+    fn drain(&mut self, dice: &mut Dice, name: &str) {
+        for _ in 0..200_000 {
+            if self.known() == 0 {
+                return;
+            }
+            self.time(1_000_000);
+            (0..2).for_each(|hw| self.dispatch(hw));
+            self.come_back(dice);
+            self.complete(dice);
+        }
+        panic!("{name}: {} wait, {} in the device", self.waiting.len(), self.device.len());
+    }
+}
+
+#[test]
+fn every_scheduler_gives_back_what_it_was_given() {
+    for entry in SCHEDULERS.iter().filter(|entry| entry.name != "none") {
+        for seed in 1..=20 {
+            let (view, mut dice) = (View::new(), Dice(0x9E37_79B9_7F4A_7C15 ^ seed));
+            let mut shim = Shim::new(entry, &view);
+            for _ in 0..2000 {
+                match dice.below(16) {
+                    0..6 => shim.arrive(&mut dice),
+                    6..10 => shim.dispatch(dice.below(2) as u16),
+                    10..14 => shim.complete(&mut dice),
+                    14 => shim.come_back(&mut dice),
+                    _ => shim.change(&mut dice),
+                }
+                shim.time(dice.below(2_000_000));
+                assert_eq!(view.waiting() as usize, shim.waiting.len(), "{}", entry.name);
+            }
+            shim.drain(&mut dice, entry.name);
+            assert_eq!(shim.queue.sizes()[3], 0, "{}: requests are left", entry.name);
+        }
+    }
+}
+
+#[test]
+fn a_full_table_refuses_and_a_neighbour_is_one_that_waits() {
+    let entry = hoistway::sched::find("mq-deadline").unwrap();
+    let view = View::new();
+    let mut shim = Shim::new(entry, &view);
+    let mut dice = Dice(7);
+    let mut handles = Vec::new();
+    for n in 0..SLOTS {
+        let mut arrival = shim.arrival(&mut dice);
+        (arrival.io.start, arrival.io.sectors) = (Sectors(n as u64 * 8), Sectors(8));
+        arrival.io.op = Op::Read;
+        let (id, open) = shim.queue.arrive(shim.instant(), &arrival, At::Tail, n + 1).unwrap();
+        assert_eq!(open, Open::Full);
+        shim.queue.insert(shim.instant(), id, At::Tail);
+        handles.push(id);
+    }
+    let arrival = shim.arrival(&mut dice);
+    assert!(shim.queue.arrive(shim.instant(), &arrival, At::Tail, 999).is_none());
+    assert_eq!(shim.queue.neighbour(handles[5], Side::Back), Some(7));
+    assert_eq!(shim.queue.neighbour(handles[0], Side::Front), None);
+}
+
+#[test]
+fn numbers_of_processes_are_used_again() {
+    let view = View::new();
+    let mut shim = Shim::new(hoistway::sched::find("bfq").unwrap(), &view);
+    for _ in 0..1000 {
+        let proc = shim.queue.add_proc(IoPrio::be(4));
+        shim.queue.proc_exits(shim.instant(), proc);
+    }
+    assert_eq!(shim.queue.sizes()[..2], [0, 2]);
+}
+
+#[test]
+fn a_tunable_out_of_range_is_refused_and_the_old_value_stays() {
+    let view = View::new();
+    let mut shim = Shim::new(hoistway::sched::find("mq-deadline").unwrap(), &view);
+    let at = shim.queue.entry().tunables.iter().position(|t| t.name == "fifo_batch").unwrap();
+    assert!(shim.queue.set(shim.instant(), at, 7));
+    assert!(!shim.queue.set(shim.instant(), at, u64::MAX));
+    assert_eq!(shim.queue.value(at), Some(7));
+    assert!(!shim.queue.set(shim.instant(), 1000, 1) && shim.queue.value(1000).is_none());
+}

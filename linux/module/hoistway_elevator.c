@@ -1,0 +1,782 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The operations of an elevator, each handed to the core under one lock per queue. This file knows no scheduler: it keeps the
+ * kernel's merge hash, one timer, and the requests in the order of arrival for the case that the core fails.
+ */
+#include <linux/blk-cgroup.h>
+#include <linux/cgroup.h>
+#include <linux/iocontext.h>
+#include <linux/ioprio.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include "hoistway.h"
+#include "blk-mq.h"
+#include "blk-mq-sched.h"
+
+/* block/blk.h */
+struct io_cq *ioc_find_get_icq(struct request_queue *q);
+struct io_cq *ioc_lookup_icq(struct request_queue *q);
+
+struct hw_icq {
+	struct io_cq icq;	/* must be first */
+	u32 proc;		/* 0: none yet */
+	u32 prio;
+	const void *group;
+};
+
+const size_t hw_icq_size = sizeof(struct hw_icq), hw_icq_align = __alignof__(struct hw_icq);
+
+static struct hw_sched *sched_of(struct request_queue *q)
+{
+	return q->elevator->elevator_data;
+}
+
+/*
+ * What a request carries, where it is the elevator's. priv[0]: the core's handle. priv[1]: the process, whether it waits with
+ * us, whether the device has given it back.
+ */
+#define WAITS BIT_ULL(32)
+#define GIVEN_BACK BIT_ULL(33)
+
+static bool is_ours(struct request *rq)
+{
+	return rq->rq_flags & HW_RQF_OURS;
+}
+
+static u64 handle(struct request *rq)
+{
+	return (u64)rq->elv.priv[0];
+}
+
+static void set_handle(struct request *rq, u64 id)
+{
+	rq->elv.priv[0] = (void *)id;
+}
+
+static u32 proc_of(struct request *rq)
+{
+	return (u32)(u64)rq->elv.priv[1];
+}
+
+static bool has(struct request *rq, u64 bit)
+{
+	return (u64)rq->elv.priv[1] & bit;
+}
+
+static void put(struct request *rq, u64 bit, bool on)
+{
+	u64 word = (u64)rq->elv.priv[1] & ~bit;
+
+	rq->elv.priv[1] = (void *)(on ? word | bit : word);
+}
+
+static u8 op_of(blk_opf_t opf)
+{
+	switch (opf & REQ_OP_MASK) {
+	case REQ_OP_READ:
+		return 0;
+	case REQ_OP_DISCARD:
+	case REQ_OP_SECURE_ERASE:
+		return 2;
+	case REQ_OP_FLUSH:
+		return 3;
+	case REQ_OP_WRITE_ZEROES:
+		return 4;
+	}
+	return 1;
+}
+
+/* The bits of Flags, crates/hoistway/src/request.rs. */
+static u16 flags_of(blk_opf_t opf)
+{
+	return (opf & REQ_SYNC ? 1 << 0 : 0) | (opf & REQ_META ? 1 << 1 : 0) | (opf & REQ_PRIO ? 1 << 2 : 0) |
+	       (opf & REQ_IDLE ? 1 << 4 : 0) | (opf & REQ_RAHEAD ? 1 << 5 : 0) | (opf & REQ_PREFLUSH ? 1 << 8 : 0) |
+	       (opf & REQ_FUA ? 1 << 9 : 0) | (opf & REQ_NOMERGE ? 1 << 10 : 0) |
+	       (opf & REQ_BACKGROUND ? 1 << 11 : 0) | (opf & REQ_SWAP ? 1 << 12 : 0);
+}
+
+static void io_of_bio(struct hw_sched *h, struct bio *bio, struct hw_io *io, u64 now)
+{
+	*io = (struct hw_io) {
+		.start = bio->bi_iter.bi_sector,
+		.sectors = bio_sectors(bio),
+		.segments = 1,
+		.proc = h->bio_proc,
+		.group = hw_group_of_bio(h, bio, now),
+		.cpu = raw_smp_processor_id(),
+		.flags = flags_of(bio->bi_opf),
+		.prio = bio_prio(bio),
+		.op = op_of(bio->bi_opf),
+		.sync = op_is_sync(bio->bi_opf),
+	};
+}
+
+static void io_of_request(struct request *rq, struct hw_io *io, u64 now)
+{
+	u64 start = rq->start_time_ns ?: now;
+
+	*io = (struct hw_io) {
+		.start = blk_rq_pos(rq),
+		.alloc = start,
+		.began = start,
+		.issued = rq->io_start_time_ns,
+		.sectors = blk_rq_sectors(rq),
+		.segments = rq->nr_phys_segments,
+		.cpu = rq->mq_ctx->cpu,
+		.flags = flags_of(rq->cmd_flags),
+		.prio = req_get_ioprio(rq),
+		.queue = rq->mq_hctx->queue_num,
+		.op = op_of(rq->cmd_flags),
+		.sync = op_is_sync(rq->cmd_flags),
+	};
+#ifdef CONFIG_BLK_RQ_ALLOC_TIME
+	if (rq->alloc_time_ns)
+		io->alloc = rq->alloc_time_ns;
+#endif
+}
+
+static struct hw_size size_of(struct request *rq)
+{
+	return (struct hw_size) { blk_rq_pos(rq), blk_rq_sectors(rq), rq->nr_phys_segments };
+}
+
+/* The running process, if it has I/O here and the scheduler wants to know. */
+static u32 current_proc(struct hw_sched *h)
+{
+	struct hw_icq *icq;
+	unsigned long flags;
+	u32 proc = 0;
+
+	if (!(h->traits & HW_KNOWS_PROCS) || !current->io_context)
+		return 0;
+	spin_lock_irqsave(&h->queue->queue_lock, flags);
+	icq = (struct hw_icq *)ioc_lookup_icq(h->queue);
+	if (icq)
+		proc = icq->proc;
+	spin_unlock_irqrestore(&h->queue->queue_lock, flags);
+	return proc;
+}
+
+/* The core has failed: nothing of it stays in force. */
+static u64 bury(struct hw_sched *h)
+{
+	if (h->buried)
+		return 0;
+	h->buried = true;
+	hrtimer_try_to_cancel(&h->timer);
+	hw_cut_to(h, h->max_sectors);
+	return U64_MAX;
+}
+
+u64 hw_after(struct hw_sched *h)
+{
+	struct hw_view *view = &h->view;
+	u64 runs = view->runs;
+
+	if (unlikely(h->dead))
+		return bury(h);
+	if (view->next_timer != h->armed) {
+		h->armed = view->next_timer;
+		if (h->armed == U64_MAX)
+			hrtimer_try_to_cancel(&h->timer);
+		else
+			hrtimer_start(&h->timer, ns_to_ktime(h->armed), HRTIMER_MODE_ABS);
+	}
+	if (view->max_sectors != h->cut)
+		hw_cut_to(h, view->max_sectors);
+	if (runs)
+		view->runs = 0;
+	return runs;
+}
+
+void hw_run(struct hw_sched *h, u64 runs)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	if (!runs)
+		return;
+	queue_for_each_hw_ctx(h->queue, hctx, i)
+		if (runs & BIT_ULL(i & 63))
+			blk_mq_run_hw_queue(hctx, true);
+}
+
+static void forget_merging(struct request_queue *q, struct request *rq)
+{
+	if (!hlist_unhashed(&rq->hash))
+		elv_rqhash_del(q, rq);
+	if (q->last_merge == rq)
+		q->last_merge = NULL;
+}
+
+/* As rq_mergeable of block/blk.h. */
+static bool may_be_joined(struct request *rq)
+{
+	enum req_op op = req_op(rq);
+
+	return !blk_rq_is_passthrough(rq) && op != REQ_OP_FLUSH && op != REQ_OP_WRITE_ZEROES &&
+	       op != REQ_OP_ZONE_APPEND && !(rq->cmd_flags & REQ_NOMERGE_FLAGS) && !(rq->rq_flags & RQF_NOMERGE_FLAGS);
+}
+
+/* --- a request's beginning ----------------------------------------------------------------------- */
+
+static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct hw_sched *h = sched_of(data->q);
+	struct hw_io io = {
+		.flags = flags_of(opf),
+		.op = op_of(opf),
+		.sync = op_is_sync(opf),
+		.cpu = raw_smp_processor_id(),
+	};
+	unsigned long flags;
+	const void *key;
+	u32 depth;
+	u64 now;
+
+	if (!(h->traits & HW_LIMITS_DEPTH) || op_is_flush(opf))
+		return;
+	io.prio = get_current_ioprio();
+	io.proc = current_proc(h);
+	rcu_read_lock();
+	flags = hw_lock(h);
+	now = ktime_get_ns();
+	io.group = hw_group_of_current(h, &key, now);
+	depth = CORE(h, hw_depth(&h->view, now, &io));
+	hw_unlock(h, flags);
+	rcu_read_unlock();
+	if (depth)
+		data->shallow_depth = depth;
+}
+
+static void meet(struct hw_sched *h, struct hw_icq *icq, u32 prio)
+{
+	unsigned long flags = hw_lock(h);
+	u64 now = ktime_get_ns(), runs;
+	const void *key;
+	u32 group;
+
+	if (!icq->proc)
+		icq->proc = CORE(h, hw_proc(&h->view, prio));
+	group = hw_group_of_current(h, &key, now);
+	if (icq->proc)
+		CORE(h, hw_proc_is(&h->view, now, icq->proc, prio, group));
+	icq->prio = prio;
+	icq->group = key;
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	hw_run(h, runs);
+}
+
+static void hw_prepare_request(struct request *rq)
+{
+	struct hw_sched *h = sched_of(rq->q);
+	struct hw_icq *icq = (struct hw_icq *)ioc_find_get_icq(rq->q);
+	u32 prio;
+
+	rq->elv.icq = icq ? &icq->icq : NULL;
+	set_handle(rq, 0);
+	rq->elv.priv[1] = NULL;
+	if (!icq)
+		return;
+	prio = get_current_ioprio();
+	rcu_read_lock();
+#ifdef CONFIG_BLK_CGROUP
+	if (!READ_ONCE(icq->proc) || icq->prio != prio || icq->group != task_css(current, io_cgrp_id))
+		meet(h, icq, prio);
+#else
+	if (!READ_ONCE(icq->proc) || icq->prio != prio)
+		meet(h, icq, prio);
+#endif
+	rcu_read_unlock();
+	rq->elv.priv[1] = (void *)(unsigned long)icq->proc;
+}
+
+static void hw_exit_icq(struct io_cq *at)
+{
+	struct hw_icq *icq = (struct hw_icq *)at;
+	struct hw_sched *h;
+	unsigned long flags;
+
+	if (!icq->proc)
+		return;
+	h = sched_of(at->q);
+	flags = hw_lock(h);
+	CORE(h, hw_proc_exits(&h->view, ktime_get_ns(), icq->proc));
+	icq->proc = 0;
+	hw_after(h);
+	hw_unlock(h, flags);
+}
+
+static void hw_finish_request(struct request *rq)
+{
+	struct hw_sched *h = sched_of(rq->q);
+	unsigned long flags;
+
+	if (!is_ours(rq) || !handle(rq))
+		return;
+	flags = hw_lock(h);
+	CORE(h, hw_forget(&h->view, handle(rq)));
+	set_handle(rq, 0);
+	hw_unlock(h, flags);
+}
+
+static void spill(struct hw_sched *h, struct request *rq, bool head)
+{
+	h->spilled++;
+	if (head)
+		list_add(&rq->queuelist, &h->spill);
+	else
+		list_add_tail(&rq->queuelist, &h->spill);
+}
+
+/* A request with a handle is inserted; or another absorbs it, and it joins `free`. */
+static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 open, u64 now, struct list_head *free)
+{
+	struct request_queue *q = h->queue;
+
+	if (open == HW_OPEN && blk_mq_sched_try_insert_merge(q, rq, free))
+		return;
+	put(rq, WAITS, true);
+	list_add_tail(&rq->queuelist, &h->waiting);
+	CORE(h, hw_insert(&h->view, now, handle(rq), head));
+	if (open != HW_CLOSED && may_be_joined(rq)) {
+		elv_rqhash_add(q, rq);
+		if (!q->last_merge)
+			q->last_merge = rq;
+	}
+}
+
+static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, struct list_head *free)
+{
+	struct hw_io io;
+	u32 open = HW_CLOSED;
+
+	if (!is_ours(rq) || blk_rq_is_passthrough(rq))
+		return spill(h, rq, head);
+	if (handle(rq)) {
+		/* The only one that we know and do not have. */
+		WARN_ON_ONCE(!has(rq, GIVEN_BACK));
+		put(rq, GIVEN_BACK, false);
+		put(rq, WAITS, true);
+		list_add(&rq->queuelist, &h->waiting);
+		CORE(h, hw_requeue(&h->view, now, handle(rq)));
+		return;
+	}
+	io_of_request(rq, &io, now);
+	io.proc = proc_of(rq);
+	io.group = rq->bio ? hw_group_of_bio(h, rq->bio, now) : 0;
+	set_handle(rq, CORE(h, hw_arrive(&h->view, now, &io, head, rq, &open)));
+	if (!handle(rq))
+		return spill(h, rq, head);
+	insert_known(h, rq, head, open, now, free);
+}
+
+static void hw_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hw_insert_t how)
+{
+	struct hw_sched *h = sched_of(hctx->queue);
+	unsigned long flags;
+	LIST_HEAD(free);
+	u64 now, runs;
+
+	flags = hw_lock(h);
+	now = ktime_get_ns();
+	while (!list_empty(list)) {
+		struct request *rq = list_first_entry(list, struct request, queuelist);
+
+		list_del_init(&rq->queuelist);
+		insert(h, rq, HW_AT_HEAD(how), now, &free);
+	}
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	blk_mq_free_requests(&free);
+	hw_run(h, runs);
+}
+
+/* --- its way to the device and back --------------------------------------------------------------- */
+
+/* It is not ours any more. */
+static void leaves(struct hw_sched *h, struct request *rq)
+{
+	list_del_init(&rq->queuelist);
+	forget_merging(h->queue, rq);
+	put(rq, WAITS, false);
+}
+
+static void close_to_merging(struct hw_sched *h)
+{
+	struct request *rq;
+
+	while ((rq = CORE(h, hw_closed(&h->view))))
+		forget_merging(h->queue, rq);
+}
+
+static struct request *ask(struct hw_sched *h, u16 queue, u64 now, struct list_head *free)
+{
+	struct hw_found found = {};
+	struct request *rq;
+
+	for (;;) {
+		rq = CORE(h, hw_dispatch(&h->view, now, queue, &found));
+		if (!rq && h->dead)
+			return NULL;
+		if (found.closed)
+			close_to_merging(h);
+		if (!rq)
+			return NULL;
+		leaves(h, rq);
+		if (!found.again)
+			return rq;
+		insert_known(h, rq, false, found.open, now, free);
+	}
+}
+
+static struct request *hw_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct hw_sched *h = sched_of(hctx->queue);
+	struct request *rq;
+	unsigned long flags;
+	LIST_HEAD(free);
+	u64 runs;
+
+	flags = hw_lock(h);
+	rq = list_first_entry_or_null(&h->spill, struct request, queuelist);
+	if (rq) {
+		list_del_init(&rq->queuelist);
+		h->spilled--;
+	} else {
+		if (hw_time_to_break())
+			CORE(h, hw_break(&h->view, true));
+		rq = ask(h, hctx->queue_num, ktime_get_ns(), &free);
+		if (unlikely(h->dead) && !rq) {
+			rq = list_first_entry_or_null(&h->waiting, struct request, queuelist);
+			if (rq)
+				leaves(h, rq);
+		}
+		if (rq)
+			rq->rq_flags |= RQF_STARTED;
+	}
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	if (!list_empty(&free))
+		blk_mq_free_requests(&free);
+	hw_run(h, runs);
+	return rq;
+}
+
+/* Asked without the lock, before dispatch_request: a bit for each hardware queue says whether that would find something. */
+static bool hw_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct hw_sched *h = sched_of(hctx->queue);
+
+	if (READ_ONCE(h->spilled))
+		return true;
+	if (unlikely(READ_ONCE(h->dead)))
+		return !list_empty_careful(&h->waiting);
+	return READ_ONCE(h->view.waiting) && READ_ONCE(h->view.fresh) & BIT_ULL(hctx->queue_num & 63);
+}
+
+/* A flush command, the data of a flush sequence, or what asked for the flush and was never sent itself. */
+static void bypassed(struct hw_sched *h, struct request *rq, u64 now)
+{
+	bool sent = blk_mq_rq_state(rq) != MQ_RQ_IDLE;
+	unsigned long flags;
+	struct hw_io io;
+	u64 runs;
+
+	io_of_request(rq, &io, now);
+	if (!sent)
+		io.op = op_of(REQ_OP_FLUSH);
+	flags = hw_lock(h);
+	CORE(h, hw_bypassed(&h->view, now, &io, sent));
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	hw_run(h, runs);
+}
+
+static void hw_completed_request(struct request *rq, u64 now)
+{
+	struct hw_sched *h = sched_of(rq->q);
+	unsigned long flags;
+	u64 runs;
+
+	if (!is_ours(rq)) {
+		if (rq->rq_flags & RQF_FLUSH_SEQ)
+			bypassed(h, rq, now);
+		return;
+	}
+	if (!handle(rq))
+		return;
+	flags = hw_lock(h);
+	CORE(h, hw_complete(&h->view, now, handle(rq)));
+	set_handle(rq, 0);
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	hw_run(h, runs);
+}
+
+/*
+ * The device has given it back. For the core that is an insertion at the head, and comes with it: what has been prepared for
+ * the driver (RQF_DONTPREP, SCSI) goes from a list of blk-mq's to the driver without us, as if the device had it all the time.
+ */
+static void hw_requeue_request(struct request *rq)
+{
+	if (is_ours(rq) && handle(rq))
+		put(rq, GIVEN_BACK, true);
+}
+
+/* --- merging: all of these but the first are called by the kernel while we hold the lock ---------- */
+
+static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int segments)
+{
+	struct hw_sched *h = sched_of(q);
+	u32 proc = current_proc(h);
+	struct request *free = NULL;
+	unsigned long flags;
+	bool done = false;
+	u64 runs;
+
+	flags = hw_lock(h);
+	h->bio_proc = proc;
+	if (!h->dead)
+		done = blk_mq_sched_try_merge(q, bio, segments, &free);
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	if (free)
+		blk_mq_free_request(free);
+	hw_run(h, runs);
+	return done;
+}
+
+static bool hw_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
+{
+	struct hw_sched *h = sched_of(q);
+	u64 now = ktime_get_ns();
+	struct hw_io io;
+
+	if (!is_ours(rq) || !handle(rq) || !has(rq, WAITS))
+		return true;
+	io_of_bio(h, bio, &io, now);
+	return CORE(h, hw_may_merge(&h->view, now, &io, handle(rq)));
+}
+
+static int hw_request_merge(struct request_queue *q, struct request **into, struct bio *bio)
+{
+	struct hw_sched *h = sched_of(q);
+	u64 now = ktime_get_ns();
+	bool back = false;
+	struct request *rq;
+	struct hw_io io;
+
+	io_of_bio(h, bio, &io, now);
+	rq = CORE(h, hw_find_merge(&h->view, now, &io, &back));
+	if (!rq || !elv_bio_merge_ok(rq, bio))
+		return ELEVATOR_NO_MERGE;
+	*into = rq;
+	return back ? ELEVATOR_BACK_MERGE : ELEVATOR_FRONT_MERGE;
+}
+
+static void hw_request_merged(struct request_queue *q, struct request *rq, enum elv_merge type)
+{
+	struct hw_sched *h = sched_of(q);
+	struct hw_size size = size_of(rq);
+
+	if (handle(rq))
+		CORE(h, hw_merged_bio(&h->view, ktime_get_ns(), handle(rq), &size, type != ELEVATOR_FRONT_MERGE));
+}
+
+/* The kernel has added what `gone` holds to `kept` already; the core wants both as they were. */
+static void hw_requests_merged(struct request_queue *q, struct request *kept, struct request *gone)
+{
+	struct hw_sched *h = sched_of(q);
+	struct hw_size sizes[2] = { size_of(kept), size_of(kept) };
+
+	sizes[0].sectors -= blk_rq_sectors(gone);
+	sizes[0].segments = kept->nr_phys_segments > gone->nr_phys_segments ?
+				    kept->nr_phys_segments - gone->nr_phys_segments : 1;
+	CORE(h, hw_merged(&h->view, ktime_get_ns(), handle(kept), handle(gone), sizes, has(gone, WAITS)));
+	if (has(gone, WAITS))
+		leaves(h, gone);
+	else
+		forget_merging(q, gone);
+	set_handle(gone, 0);
+}
+
+static struct request *neighbour(struct request_queue *q, struct request *rq, bool back)
+{
+	struct hw_sched *h = sched_of(q);
+	struct hw_size size = size_of(rq);
+
+	if (!handle(rq) || !has(rq, WAITS))
+		return NULL;
+	return CORE(h, hw_neighbour(&h->view, handle(rq), &size, back));
+}
+
+static struct request *hw_former(struct request_queue *q, struct request *rq)
+{
+	return neighbour(q, rq, false);
+}
+
+static struct request *hw_next(struct request_queue *q, struct request *rq)
+{
+	return neighbour(q, rq, true);
+}
+
+/* --- time, begin and end --------------------------------------------------------------------------- */
+
+static enum hrtimer_restart expired(struct hrtimer *timer)
+{
+	struct hw_sched *h = container_of(timer, struct hw_sched, timer);
+	unsigned long flags = hw_lock(h);
+	u64 runs;
+
+	h->armed = U64_MAX;
+	CORE(h, hw_timer(&h->view, ktime_get_ns()));
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	hw_run(h, runs);
+	return HRTIMER_NORESTART;
+}
+
+/* How few tags a waiter may be allowed decides how many a freed tag wakes. */
+static void tell_depth(struct blk_mq_hw_ctx *hctx)
+{
+	struct sbitmap_queue *tags = &hctx->sched_tags->bitmap_tags;
+	struct hw_sched *h = sched_of(hctx->queue);
+
+	sbitmap_queue_min_shallow_depth(tags, hw_core_depth_min(h->number, 1U << tags->sb.shift));
+}
+
+static int hw_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
+{
+	tell_depth(hctx);
+	return 0;
+}
+
+static void hw_depth_updated(struct blk_mq_hw_ctx *hctx)
+{
+	struct hw_sched *h = sched_of(hctx->queue);
+	unsigned long flags = hw_lock(h);
+	u64 runs;
+
+	CORE(h, hw_resized(&h->view, ktime_get_ns(), hctx->sched_tags->bitmap_tags.sb.depth));
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	tell_depth(hctx);
+	hw_run(h, runs);
+}
+
+static struct hw_setup setup_of(struct request_queue *q)
+{
+	unsigned int sets = blk_mq_is_shared_tags(q->tag_set->flags) ? 1 : q->nr_hw_queues;
+
+	return (struct hw_setup) {
+		.capacity = q->disk ? get_capacity(q->disk) : 0,
+		.now = ktime_get_ns(),
+		.tick_ns = TICK_NSEC,
+		.queue_depth = q->tag_set->queue_depth,
+		.nr_requests = q->nr_requests,
+		.slots = q->nr_requests * sets + 64,
+		.max_sectors = queue_max_sectors(q),
+		.max_segments = queue_max_segments(q),
+		.hw_queues = q->nr_hw_queues,
+		.rotational = !blk_queue_nonrot(q),
+		.write_cache = hw_write_cache(q),
+		.fua = hw_fua(q),
+	};
+}
+
+static struct hw_sched *make(struct request_queue *q, size_t number)
+{
+	struct hw_setup setup = setup_of(q);
+	struct hw_sched *h = kzalloc_node(sizeof(*h), GFP_NOIO, q->node);
+
+	if (!h)
+		return NULL;
+	spin_lock_init(&h->lock);
+	INIT_LIST_HEAD(&h->spill);
+	INIT_LIST_HEAD(&h->waiting);
+	INIT_LIST_HEAD(&h->memory);
+	h->queue = q;
+	h->number = number;
+	h->traits = hw_core_traits(number);
+	h->armed = U64_MAX;
+	h->max_sectors = h->cut = setup.max_sectors;
+	hw_timer_setup(&h->timer, expired);
+	hw_cutting_begins(h);
+	if (hw_build(h, &setup))
+		return h;
+	kfree(h);
+	return NULL;
+}
+
+static int hw_init_sched(struct request_queue *q, struct elevator_type *type)
+{
+	struct elevator_queue *eq = elevator_alloc(q, type);
+	struct hw_sched *h;
+	unsigned long flags;
+	int error = -ENOMEM;
+
+	if (!eq)
+		return -ENOMEM;
+	h = make(q, hw_number(type));
+	if (!h)
+		goto no_sched;
+	error = hw_groups_on(h);
+	if (error)
+		goto no_groups;
+	eq->elevator_data = h;
+	q->elevator = eq;
+	if (h->traits & HW_REPLACES_WBT)
+		hw_wbt_off(q, eq);
+	flags = hw_lock(h);
+	hw_after(h);
+	hw_unlock(h, flags);
+	return 0;
+no_groups:
+	hw_unbuild(h);
+	kfree(h);
+no_sched:
+	kobject_put(&eq->kobj);
+	return error;
+}
+
+static void hw_exit_sched(struct elevator_queue *eq)
+{
+	struct hw_sched *h = eq->elevator_data;
+	u32 sizes[4] = {};
+
+	/* That tells the core of groups, so that the timer may be set once more. */
+	hw_groups_off(h);
+	hrtimer_cancel(&h->timer);
+	CORE(h, hw_sizes(&h->view, &sizes));
+	WARN_ON_ONCE(!list_empty(&h->waiting) || h->spilled || sizes[3]);
+	hw_cutting_ends(h);
+	if (h->traits & HW_REPLACES_WBT)
+		hw_wbt_on(h->queue, eq);
+	hw_unbuild(h);
+	kfree(h);
+}
+
+const struct elevator_mq_ops hw_ops = {
+	.init_sched = hw_init_sched,
+	.exit_sched = hw_exit_sched,
+	.init_hctx = hw_init_hctx,
+	.depth_updated = hw_depth_updated,
+	.allow_merge = hw_allow_merge,
+	.bio_merge = hw_bio_merge,
+	.request_merge = hw_request_merge,
+	.request_merged = hw_request_merged,
+	.requests_merged = hw_requests_merged,
+	.limit_depth = hw_limit_depth,
+	.prepare_request = hw_prepare_request,
+	.finish_request = hw_finish_request,
+	.insert_requests = hw_insert_requests,
+	.dispatch_request = hw_dispatch_request,
+	.has_work = hw_has_work,
+	.completed_request = hw_completed_request,
+	.requeue_request = hw_requeue_request,
+	.former_request = hw_former,
+	.next_request = hw_next,
+	.exit_icq = hw_exit_icq,
+};

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The largest request, which splitting and merging read from the limits of the queue. These are changed in place, or, since 6.11,
+ * under a mutex, and so by a work item: a cut comes into force a moment later.
+ */
+#include "hoistway.h"
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+
+void hw_cut_to(struct hw_sched *h, unsigned int sectors)
+{
+	if (sectors == h->cut)
+		return;
+	h->cut = sectors;
+	WRITE_ONCE(h->queue->limits.max_sectors, sectors);
+}
+
+void hw_cutting_begins(struct hw_sched *h)
+{
+}
+
+void hw_cutting_ends(struct hw_sched *h)
+{
+	hw_cut_to(h, h->max_sectors);
+}
+
+#else
+
+static void cut_now(struct work_struct *work)
+{
+	struct hw_sched *h = container_of(work, struct hw_sched, cutting);
+	struct queue_limits limits = queue_limits_start_update(h->queue);
+	unsigned int cut = READ_ONCE(h->cut);
+
+	/* The device's own limit, or what the administrator had set. */
+	limits.max_user_sectors = cut == h->max_sectors ? h->user_sectors : cut;
+	if (queue_limits_commit_update(h->queue, &limits))
+		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", cut);
+}
+
+void hw_cut_to(struct hw_sched *h, unsigned int sectors)
+{
+	if (sectors == h->cut)
+		return;
+	WRITE_ONCE(h->cut, sectors);
+	schedule_work(&h->cutting);
+}
+
+void hw_cutting_begins(struct hw_sched *h)
+{
+	h->user_sectors = h->queue->limits.max_user_sectors;
+	INIT_WORK(&h->cutting, cut_now);
+}
+
+void hw_cutting_ends(struct hw_sched *h)
+{
+	hw_cut_to(h, h->max_sectors);
+	flush_work(&h->cutting);
+}
+
+#endif

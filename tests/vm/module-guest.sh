@@ -1,0 +1,285 @@
+#!/bin/bash
+# What tests/vm/module.sh does inside the virtual machine, as its first program. The report goes to the second serial line:
+# "ok WHAT", "FAILED WHAT: ...", "figure ...", and "verdict: ..." at the end.
+export PATH=/usr/sbin:/bin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/shm /sys/fs/cgroup
+mount -t tmpfs -o size=1g tmp /tmp
+mount -t cgroup2 cg /sys/fs/cgroup
+exec 3>/dev/ttyS1 2>/dev/ttyS0 >&2
+echo +io >/sys/fs/cgroup/cgroup.subtree_control
+echo 120 >/proc/sys/kernel/hung_task_timeout_secs
+cd /tmp
+failures=0
+part=start
+only=$(sed -n 's/.*module_only=\([^ ]*\).*/\1/p' /proc/cmdline)
+
+report() { echo "$*" >&3; echo "### $*"; }
+ok() { report "ok $part: $*"; }
+failed() { failures=$((failures + 1)); report "FAILED $part: $*"; }
+# WHAT COMMAND...: the command is to succeed.
+must() {
+  local what=$1 said; shift
+  if said=$("$@" 2>&1); then ok "$what"; else failed "$what ($?): $* : $(echo "$said" | tail -3 | tr '\n' ' ')"; fi
+}
+# WHAT EXPECTED FOUND
+same() { if [ "$2" = "$3" ]; then ok "$1 ($3)"; else failed "$1: expected $2, found $3"; fi; }
+wanted() { part=$1; [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
+parameter() { cat /sys/module/hoistway/parameters/"$1"; }
+set_parameter() { echo "$2" >/sys/module/hoistway/parameters/"$1"; }
+memory() { parameter memory | tr ' ' '\n' | sed -n "/^$1\$/{n;p}"; }
+choose() { # SCHEDULER DEVICE
+  echo "$1" >/sys/block/"$2"/queue/scheduler
+  grep -q "\[$1\]" /sys/block/"$2"/queue/scheduler || { failed "$1 cannot be chosen on $2"; return 1; }
+}
+state() { cat /sys/block/"$1"/queue/iosched/state; }
+alive() { case $(state "$2") in alive*) ok "$1 ($(state "$2"))" ;; *) failed "$1: $(state "$2")" ;; esac; }
+verify() { # WHAT DEVICE [MORE...]
+  local what=$1 device=$2; shift 2
+  must "$what" timeout -s KILL 300 fio --name=v --filename=/dev/"$device" --rw=randwrite --bs=4k-64k --size=8m \
+    --ioengine=libaio --direct=1 --iodepth=32 --verify=crc32c --do_verify=1 --verify_fatal=1 "$@"
+}
+load() { # DEVICE SECONDS [MORE...]: in the background
+  local device=$1 seconds=$2; shift 2
+  fio --name=l --filename=/dev/"$device" --rw=randrw --bs=4k --ioengine=libaio --direct=1 --iodepth=16 --numjobs=2 \
+    --runtime="$seconds" --time_based --group_reporting "$@" >/tmp/load 2>&1 &
+  loading=$!
+}
+loaded() { if wait $loading; then ok "$1"; else failed "$1: fio $(tail -3 /tmp/load | tr '\n' ' ')"; fi; }
+
+uname -r
+for name in $(cat /modules/order); do
+  case $name,$only in
+    # For figures of cost: what completes at once and keeps nothing.
+    null_blk,cost) with="queue_mode=2 irqmode=0 gb=1 bs=4096 nr_devices=1 submit_queues=1 hw_queue_depth=64" ;;
+    null_blk,*) with="queue_mode=2 irqmode=2 completion_nsec=20000 gb=1 bs=512 nr_devices=1 submit_queues=2 hw_queue_depth=64 memory_backed=1 discard=1" ;;
+    scsi_debug,*) with="dev_size_mb=64 delay=1 max_queue=8 add_host=1 lbpu=1" ;;
+    *) with= ;;
+  esac
+  insmod /modules/"$name".ko $with || echo "insmod $name: $?"
+done
+mount -t configfs config /sys/kernel/config 2>/dev/null
+must "the module loads" insmod /hoistway.ko
+kernels="none mq-deadline kyber bfq"
+ours=
+for name in $(tr -d '[]' </sys/block/nullb0/queue/scheduler); do
+  [[ " $kernels " = *" $name "* ]] || ours="$ours $name"
+done
+report "figure schedulers $(echo $ours | wc -w):$ours"
+
+# Where a nanosecond is an instruction (qemu -icount): what 6,000 random reads cost, everything included.
+if [ "$only" = cost ]; then
+  part=cost
+  for name in none noop mq-deadline h-mq-deadline kyber h-kyber bfq h-bfq paternoster cfq adios k2 h-deadline; do
+    choose "$name" nullb0 || continue
+    for depth in 1 16; do
+      deep="--iodepth=$depth --iodepth_batch=$depth --iodepth_batch_complete=$depth"
+      fio --name=r --filename=/dev/nullb0 --rw=randread --randseed=7 --norandommap --bs=4k --ioengine=libaio --direct=1 $deep \
+        --number_ios=6000 --gtod_reduce=1 --cpus_allowed=0 --output-format=terse --terse-version=3 >/tmp/cost 2>/dev/null
+      report "figure $name, depth $depth: $(awk -F';' '{printf "%d instructions per I/O", $9 * 1000000 / 6000}' /tmp/cost)"
+    done
+  done
+  only=none
+fi
+
+if wanted each; then
+  for name in $ours; do
+    choose "$name" nullb0 || continue
+    verify "$name: verify" nullb0
+    before=$(memory allocs)
+    fio --name=s --filename=/dev/nullb0 --rw=randrw --bs=4k --size=64m --io_size=16m --ioengine=libaio --direct=1 --iodepth=32 >/dev/null 2>&1
+    middle=$(memory allocs)
+    fio --name=s --filename=/dev/nullb0 --rw=randrw --bs=4k --size=64m --io_size=16m --ioengine=libaio --direct=1 --iodepth=32 >/dev/null 2>&1
+    report "figure $name: allocations in 4,096 I/Os of a process: $((middle - before)), then $(($(memory allocs) - middle))"
+    alive "$name" nullb0
+  done
+fi
+
+if wanted ext4; then
+  mkdir -p /sys/fs/cgroup/a
+  echo +io >/sys/fs/cgroup/a/cgroup.subtree_control
+  mkdir -p /sys/fs/cgroup/a/b
+  for name in $ours; do
+    choose "$name" sda || continue
+    mkfs.ext4 -q -F /dev/sda && mount -t ext4 -o discard /dev/sda /mnt || { failed "$name: ext4"; continue; }
+    (
+      echo 0 >/sys/fs/cgroup/a/b/cgroup.procs
+      for i in 1 2 3 4; do dd if=/dev/urandom of=/mnt/f$i bs=64k count=16 conv=fsync 2>/dev/null; done
+      cat /mnt/f? | md5sum >/tmp/sum
+    )
+    sync
+    fstrim /mnt 2>/dev/null
+    umount /mnt
+    mount -t ext4 /dev/sda /mnt
+    same "$name: files" "$(cat /tmp/sum)" "$(cat /mnt/f? | md5sum)"
+    umount /mnt
+    alive "$name" sda
+  done
+fi
+
+if wanted switches; then
+  load nullb0 25
+  n=0
+  while kill -0 $loading 2>/dev/null; do
+    for name in $ours $kernels; do
+      kill -0 $loading 2>/dev/null || break
+      choose "$name" nullb0
+      n=$((n + 1))
+    done
+  done
+  loaded "$n switches under load"
+fi
+
+if wanted requests; then
+  for name in h-mq-deadline paternoster h-bfq; do
+    choose "$name" nullb0 || continue
+    load nullb0 4 --iodepth=64
+    for n in 4 300 16 128; do
+      sleep 1
+      echo $n >/sys/block/nullb0/queue/nr_requests
+    done
+    loaded "$name: nr_requests 4, 300, 16, 128 under load"
+    alive "$name" nullb0
+  done
+fi
+
+if wanted processes; then
+  choose h-bfq nullb0
+  for i in $(seq 1 150); do dd if=/dev/nullb0 of=/dev/null bs=4k count=2 iflag=direct skip="$i" 2>/dev/null; done
+  alive "150 processes, whose numbers are used again" nullb0
+  [ "$(state nullb0 | sed 's/.* of \([0-9]*\),.*/\1/')" -lt 60 ] && ok "their numbers" || failed "their numbers: $(state nullb0)"
+fi
+
+if wanted groups; then
+  for name in h-bfq paternoster cfq; do
+    choose "$name" nullb0 || continue
+    for i in 1 2 3 4; do
+      mkdir -p /sys/fs/cgroup/g$i
+      echo $((i * 100)) >/sys/fs/cgroup/g$i/io.hoistway.weight
+      (echo 0 >/sys/fs/cgroup/g$i/cgroup.procs
+        exec fio --name=g --filename=/dev/nullb0 --rw=randread --bs=4k --ioengine=libaio --direct=1 --iodepth=16 --runtime=2 --time_based >/tmp/g$i 2>&1) &
+    done
+    sleep 1
+    echo 500 >/sys/fs/cgroup/g1/io.hoistway.weight
+    wait
+    same "$name: weight" 500 "$(cat /sys/fs/cgroup/g1/io.hoistway.weight)"
+    for i in 1 2 3 4; do rmdir /sys/fs/cgroup/g$i || failed "$name: rmdir g$i"; done
+    sleep 0.5
+    verify "$name: after the groups went" nullb0
+    alive "$name" nullb0
+  done
+fi
+
+if wanted tunables; then
+  choose h-mq-deadline nullb0
+  cd /sys/block/nullb0/queue/iosched
+  echo 7 >fifo_batch
+  (echo 99999999999 >fifo_batch) 2>/dev/null && failed "a value out of range is taken" || ok "a value out of range is refused"
+  same "fifo_batch" 7 "$(cat fifo_batch)"
+  cd /tmp
+fi
+
+if wanted wbt; then
+  for name in bfq h-bfq; do
+    choose none sda
+    before=$(cat /sys/block/sda/queue/wbt_lat_usec)
+    choose "$name" sda
+    under=$(cat /sys/block/sda/queue/wbt_lat_usec)
+    choose none sda
+    report "figure wbt_lat_usec $before, under $name $under, after it $(cat /sys/block/sda/queue/wbt_lat_usec)"
+    [ "$name" = h-bfq ] || theirs="$before $under"
+  done
+  same "write-back throttling as under the kernel's bfq" "$theirs" "$before $under"
+  same "and after it" "$before" "$(cat /sys/block/sda/queue/wbt_lat_usec)"
+fi
+
+if wanted allocations; then
+  set_parameter fail_every 3
+  for name in cfq h-bfq paternoster; do
+    choose "$name" nullb0 || continue
+    for i in $(seq 1 30); do dd if=/dev/nullb0 of=/dev/null bs=4k count=2 iflag=direct 2>/dev/null; done
+    verify "$name: each third allocation from the reserve" nullb0
+    alive "$name" nullb0
+  done
+  report "figure $(parameter memory)"
+  set_parameter fail_every 0
+fi
+
+if wanted empty; then
+  for name in cfq h-bfq paternoster; do
+    choose "$name" nullb0 || continue
+    set_parameter no_reserve 1
+    set_parameter fail_every 1
+    mkdir -p /sys/fs/cgroup/e
+    (
+      echo 0 >/sys/fs/cgroup/e/cgroup.procs
+      for i in $(seq 1 80); do dd if=/dev/nullb0 of=/dev/null bs=4k count=2 iflag=direct 2>/dev/null & done
+      wait
+    )
+    verify "$name: with an empty reserve" nullb0
+    report "figure $name: $(state nullb0)"
+    set_parameter fail_every 0
+    set_parameter no_reserve 0
+    choose none nullb0
+    rmdir /sys/fs/cgroup/e
+  done
+fi
+
+if wanted panic; then
+  for name in $ours; do
+    choose "$name" nullb0 || continue
+    set_parameter panic_every 150
+    verify "$name: fails in the middle" nullb0
+    set_parameter panic_every 0
+    case $(state nullb0) in failed*) ok "$name: says so" ;; *) failed "$name: $(state nullb0)" ;; esac
+    verify "$name: once it has failed" nullb0
+  done
+  same "each said it once" "$(echo $ours | wc -w)" "$(dmesg | grep -c 'has failed (panicked.*panic_every')"
+  choose none nullb0
+  choose paternoster nullb0
+  verify "chosen again it works" nullb0
+  alive "chosen again" nullb0
+fi
+
+if wanted queues && [ -d /sys/kernel/config/nullb ]; then
+  d=/sys/kernel/config/nullb/n1
+  before=$(ls /sys/block)
+  mkdir $d
+  echo 2 >$d/submit_queues; echo 1 >$d/memory_backed; echo 128 >$d/size; echo 512 >$d/blocksize; echo 1 >$d/power
+  device=$(ls /sys/block | grep -vxF "$before" | head -1)
+  [ -n "$device" ] || failed "there is no device of $d"
+  for name in paternoster h-kyber h-bfq; do
+    choose "$name" "$device" || continue
+    load "$device" 4
+    for n in 1 2 1 2; do sleep 0.7; echo $n >$d/submit_queues; done
+    loaded "$name: hardware queues 1, 2, 1, 2 under load"
+    alive "$name" "$device"
+  done
+  echo 0 >$d/power
+  rmdir $d
+fi
+
+if wanted unplug; then
+  choose paternoster sda
+  load sda 20 --numjobs=1 --continue_on_error=all
+  sleep 2
+  echo 1 >/sys/block/sda/device/delete
+  wait $loading
+  [ ! -e /sys/block/sda ] && ok "the disk goes under load" || failed "the disk is still there"
+fi
+
+part=end
+for queue in /sys/block/*/queue/scheduler; do echo none >"$queue"; done
+must "the module goes" rmmod hoistway
+last=$(dmesg | grep 'hoistway: allocs' | tail -1)
+report "figure ${last#*hoistway: }"
+set -- ${last#*hoistway: }
+same "allocations are given back" "$2" "$4"
+warnings=$(dmesg | grep -E 'WARNING|BUG|Oops|general protection|hung_task|blocked for more|kmem_cache.*Objects remaining|lockdep|UBSAN|KASAN')
+[ -z "$warnings" ] && ok "the kernel's log has no warning" || failed "the log: $warnings"
+[ $failures -eq 0 ] && report "verdict: ok" || report "verdict: $failures failures"
+sync
+poweroff -f

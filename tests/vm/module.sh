@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# hoistway's kernel module in a stock Debian kernel: boots it in a small virtual machine, runs tests/vm/module-guest.sh there
+# and prints what was checked. Exits 0 if all of it holds, 1 if not, 77 if it cannot be tried here (the last line says why).
+#
+#   tests/vm/module.sh [SECONDS]       SECONDS: limit of the whole run in the machine (default 3000)
+#
+#   MODULE=FILE.ko                     the module; `hoistway module build` makes it if not given, which needs the kernel's headers
+#   KERNEL=FILE.deb or FOLDER          its linux-image package, or a folder with one unpacked; Debian's 6.1 if not given
+#   HEADERS=FOLDER                     the folder of the kernel's headers (linux-headers-RELEASE)
+#   SOURCE=FILE or FOLDER              the kernel's source, for block/*.h
+#   HOISTWAY=PROGRAM                   the program; built if not given
+#   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
+#   ONLY='each panic'                  the named parts only; ONLY=cost counts instructions per I/O and nothing else
+#   KEEP=FOLDER                        leave the console's text and the report there
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+limit=${1:-3000}
+only=${ONLY:-}
+suite=${SUITE:-bookworm}
+work=$(mktemp -d)
+. tests/vm/machine.sh
+
+needs fio:fio mkfs.ext4:e2fsprogs
+find_kernel
+release=${image##*/vmlinuz-}
+[ -n "$modules" ] || skip "no modules of $release beside it"
+
+ko=${MODULE:-}
+if [ -z "$ko" ]; then
+  headers=${HEADERS:-/usr/src/linux-headers-$release}
+  [ -d "$headers" ] || skip "no headers of $release in $headers (Debian: apt-get install linux-headers-$release)"
+  program=${HOISTWAY:-}
+  if [ -z "$program" ]; then
+    say "building hoistway"
+    cargo build --locked --release --quiet -p hoistway-cli
+    program=${CARGO_TARGET_DIR:-target}/release/hoistway
+  fi
+  ko=$work/hoistway.ko
+  "$program" module build --kernel-dir "$headers" ${SOURCE:+--kernel-source "$SOURCE"} --out "$ko" ||
+    { [ $? -eq 3 ] && skip "the module cannot be built here"; exit 1; }
+fi
+
+make_root
+mkdir -p "$root/sys/fs/cgroup" "$root/etc"
+program_into "$(command -v fio)" bin/fio
+program_into "$(PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4)" usr/sbin/mkfs.ext4
+program_into "$(command -v bash)" bin/bash
+for name in configfs null_blk scsi_debug sd_mod bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
+cp "$ko" "$root/hoistway.ko"
+pack tests/vm/module-guest.sh
+append="module_only=${only// /,}"
+if [ "$only" = cost ]; then
+  # One instruction takes one nanosecond, whatever the host does.
+  ACCEL=tcg
+  machine=(-smp 1 -icount shift=0,align=off,sleep=off)
+  append="$append no_timer_check mitigations=off nokaslr"
+fi
+run_machine "$(stat -c '%s bytes' "$ko") of module"

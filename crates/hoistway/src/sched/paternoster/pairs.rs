@@ -154,7 +154,7 @@ pub(super) enum StepVerdict {
 
 /// What follows a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum PartEnd {
     /// More of the same.
     Part,
     /// A slice under those limits.
@@ -229,8 +229,8 @@ impl Pairs {
     }
 
     /// A part of the slice is over.
-    pub fn add(&mut self, measured: &Measured) -> Turn {
-        let Some(slice) = self.parts.add(measured) else { return Turn::Part };
+    pub fn add(&mut self, measured: &Measured) -> PartEnd {
+        let Some(slice) = self.parts.add(measured) else { return PartEnd::Part };
         if self.is_accepted() {
             self.rates += 1;
             let sum = self.rate.0 * (self.rates - 1) + slice.plain.0;
@@ -243,8 +243,8 @@ impl Pairs {
         }
         self.slices = (self.slices + 1) % 4;
         match self.verdict() {
-            Some(verdict) if self.slices == 0 => Turn::Over(verdict),
-            _ => Turn::Slice(self.limits()),
+            Some(verdict) if self.slices == 0 => PartEnd::Over(verdict),
+            _ => PartEnd::Slice(self.limits()),
         }
     }
 
@@ -296,7 +296,7 @@ mod tests {
         let mut pairs = Pairs::new(A, B, LEAST);
         for n in 0..1_000 {
             let step = pairs.limits() == B;
-            if let Turn::Over(verdict) = pairs.add(&part(rate(n, step))) {
+            if let PartEnd::Over(verdict) = pairs.add(&part(rate(n, step))) {
                 return (verdict, n + 1);
             }
         }

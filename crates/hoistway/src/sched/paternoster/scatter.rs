@@ -21,7 +21,7 @@
 
 use super::epoch::{Around, Measured};
 use super::measure::{Permille, SectorRate, Units};
-use super::pairs::{Pairs, StepVerdict, Turn, WHOLE};
+use super::pairs::{Pairs, PartEnd, StepVerdict, WHOLE};
 use super::valve::{
     CUT_FIRST, FIRST, HOLD, LEAST, Limits, Phase, ROW, UNCUT, Valve, doubled, quarter_less,
 };
@@ -138,9 +138,9 @@ impl Valve {
             return self.hold_pairs(around);
         };
         match by.pairs.add(measured) {
-            Turn::Part => {}
-            Turn::Slice(limits) => self.put(Phase::Pairs { trial }, limits, around),
-            Turn::Over(verdict) => {
+            PartEnd::Part => {}
+            PartEnd::Slice(limits) => self.put(Phase::Pairs { trial }, limits, around),
+            PartEnd::Over(verdict) => {
                 let (step, rate) = (by.pairs.step(), by.pairs.rate());
                 if matches!(trial, Trial::Open | Trial::Check) {
                     self.ceiling = rate;

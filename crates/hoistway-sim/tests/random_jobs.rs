@@ -79,6 +79,7 @@ fn host(rng: &mut Rng) -> HostConfig {
         ("commit_s", &[1.into()]),
         ("readahead_variant", &["ra30".into(), "ra61".into()]),
         ("block_profile", &["legacy".into(), "multi-queue".into()]),
+        ("max_request_kib", &[4.into(), 64.into()]),
         ("run_at_completion", &["never".into(), "scsi".into()]),
         ("delayed_rerun", &[true.into(), false.into()]),
         ("bfq_base", &["5.3".into(), "6.1".into(), "hoistway".into()]),

@@ -205,12 +205,20 @@ impl List {
     /// Takes the first slot off.
     #[inline]
     pub fn pop_front<T: Linked>(&mut self, links: &mut Links<T>) -> Option<u32> {
-        if self.is_empty() {
-            return None;
-        }
-        let slot = self.head();
-        self.remove(links, slot);
-        Some(slot)
+        (!self.is_empty()).then(|| self.take_first(links))
+    }
+
+    /// Takes the first slot off; there must be one.
+    #[inline]
+    pub(crate) fn take_first<T: Linked>(&mut self, links: &mut Links<T>) -> u32 {
+        debug_assert!(!self.is_empty());
+        let first = self.head;
+        let next = core::mem::replace(links.at(first), Link::OFF).next;
+        links.at(next).prev = NOBODY;
+        self.tail = select_unpredictable(next == NOBODY, NOBODY, self.tail);
+        self.head = next;
+        self.len -= 1;
+        slot_of(first)
     }
 
     /// The slots from head to tail.

@@ -307,6 +307,7 @@ impl Requests {
     }
 
     /// The request in `slot`; panics if there is none.
+    #[inline]
     pub fn at(&self, slot: u32) -> &Request {
         self.requests.at(slot).expect("a scheduler only asks for slots it was given")
     }

@@ -371,12 +371,12 @@ impl Tree {
             // Which way it goes is a coin toss: a wrong guess costs more than waiting for the key.
             at = n.child.choose(left);
         }
-        let (mut prev, mut next) = (NOBODY, NOBODY);
-        if parent != NOBODY {
-            let p = nodes.at(parent);
-            prev = select_unpredictable(left, p.prev, parent);
-            next = select_unpredictable(left, parent, p.next);
+        if parent == NOBODY {
+            return self.link_alone(nodes, slot, key, own);
         }
+        let p = nodes.at(parent);
+        let prev = select_unpredictable(left, p.prev, parent);
+        let next = select_unpredictable(left, parent, p.next);
         self.link(nodes, slot, Gap { prev, next, parent, left }, key, own);
     }
 
@@ -406,6 +406,31 @@ impl Tree {
         self.insert(nodes, slot, key, own);
     }
 
+    /// The only one of its tree: a black root.
+    #[inline]
+    fn link_alone<K: Key, A: Augment>(
+        &mut self,
+        nodes: &mut Nodes<K, A>,
+        slot: u32,
+        key: K,
+        own: A,
+    ) {
+        debug_assert!(!nodes.linked(slot));
+        let new = place(slot);
+        *nodes.at(new) = TreeNode {
+            key,
+            child: Children::NONE,
+            parent: NOBODY,
+            prev: NOBODY,
+            next: NOBODY,
+            red: false,
+            linked: true,
+            own,
+            sum: own,
+        };
+        *self = Tree { root: new, first: new, len: 1 };
+    }
+
     /// Hangs a new leaf into its gap.
     #[inline]
     fn link<K: Key, A: Augment>(
@@ -422,9 +447,6 @@ impl Tree {
         // There was nobody on this side.
         let p = nodes.at(parent);
         p.child.0 |= select_unpredictable(left, u64::from(new), u64::from(new) << 32);
-        if parent == NOBODY {
-            self.root = new;
-        }
         *nodes.at(new) = TreeNode {
             key,
             child: Children::NONE,
@@ -453,6 +475,10 @@ impl Tree {
         let gone = place(slot);
         let n = nodes.at(gone);
         n.linked = false;
+        if self.len == 1 {
+            *self = Tree::new();
+            return (NIL, NIL);
+        }
         let TreeNode { child, parent, red, prev, next, .. } = *n;
         let [left, right] = child.both();
         nodes.at(prev).next = next;

@@ -246,6 +246,12 @@ impl IoPrio {
         }
     }
 
+    /// Of the real-time class.
+    #[inline]
+    pub(crate) const fn is_rt(self) -> bool {
+        self.0 >> 13 == 1
+    }
+
     /// The level, 0 to 7.
     pub const fn level(self) -> u8 {
         (self.0 & 7) as u8

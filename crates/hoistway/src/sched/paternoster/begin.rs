@@ -135,29 +135,44 @@ impl Begin {
             && other_target.is_none_or(|at| at + TARGET_LATELY <= now)
     }
 
+    /// Somebody could lead, as far as the account goes.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.most > Nanos::ZERO && self.account > Nanos::ZERO
+    }
+
     /// Brings the account up to date.
+    #[inline]
     fn settle(&mut self, now: Instant) {
+        // Completion, insertion and dispatch mostly come at once.
+        if now != self.at {
+            self.settle_past(now);
+        }
+    }
+
+    fn settle_past(&mut self, now: Instant) {
         let past = now.since(self.at);
         self.at = now;
-        let held = match self.until {
-            _ if self.requests > 0 => past,
+        match self.until {
+            _ if self.requests > 0 => self.account = self.account.saturating_sub(past),
+            None => self.account = (self.account + past).min(ACCOUNT),
             Some(until) => {
                 let held = past.saturating_sub(now.since(until));
                 self.thinking += held;
-                held
+                let free = past - held;
+                self.account = (self.account + free).min(ACCOUNT).saturating_sub(held);
             }
-            None => Nanos::ZERO,
-        };
-        let free = past - held;
-        self.account = (self.account + free).min(ACCOUNT).saturating_sub(held);
+        }
     }
 
     /// The leader, and for how long others were held while it thought since it was asked last. Who reads little and
     /// often holds everybody all the time; its service alone would not show it for minutes.
     pub fn take_thinking(&mut self, now: Instant) -> Option<(LeafId, Nanos)> {
         self.settle(now);
-        let thought = core::mem::take(&mut self.thinking);
-        (thought > Nanos::ZERO).then_some((self.leader, thought))
+        if self.thinking == Nanos::ZERO {
+            return None;
+        }
+        Some((self.leader, core::mem::take(&mut self.thinking)))
     }
 
     pub fn arrived(&mut self, now: Instant, leaf: LeafId, lead: Lead) {
@@ -206,6 +221,7 @@ enum Hold {
 
 impl Paternoster {
     /// A process that has just begun is served, or thinks for a moment: greedy requests are held.
+    #[inline]
     pub(super) fn leader_holds(&mut self, now: Instant) -> bool {
         match self.begin.holds(now) {
             None => false,
@@ -218,6 +234,7 @@ impl Paternoster {
     }
 
     /// Has the leaf just begun, so that its next request, which it has not counted yet, goes first?
+    #[inline]
     pub(super) fn leads(
         &mut self,
         now: Instant,
@@ -240,7 +257,6 @@ impl Paternoster {
         if !leaf.sync || leaf.sync_write {
             return None;
         }
-        self.begin.settle(now);
         self.may_lead(now, self.fair.leaf(id), group, tags)
     }
 
@@ -263,7 +279,11 @@ impl Paternoster {
         }
     }
 
+    #[inline]
     fn may_lead(&self, now: Instant, leaf: &Leaf, group: GroupId, tags: u32) -> Option<Lead> {
+        if !self.begin.is_open() {
+            return None;
+        }
         let is_disk = self.media.is_disk();
         let passing = !is_disk && tags >= TAGS_OF_FLASH;
         let deep = if passing { DEEP_FLASH } else { DEEP };
@@ -280,9 +300,8 @@ impl Paternoster {
             false if computed >= had / 8 => (Lead::Passing, FLASH_PASSING),
             false => (Lead::Passing, FLASH_READER),
         };
-        let own = self.lane.target(group).map(|t| t.owner);
         let had = Nanos(had.saturating_mul(faster));
-        self.begin.allows(now, had, self.lane.target_served(own)).then_some(lead)
+        self.begin.allows(now, had, self.lane.other_served(group)).then_some(lead)
     }
 }
 

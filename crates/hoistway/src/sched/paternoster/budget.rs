@@ -74,6 +74,12 @@ impl Budget {
         self.others_loss.saturating_sub(short).max(self.others_loss * 7 / 10)
     }
 
+    /// Was there a target ever? Before, nobody's payments count.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.of.len() > 0
+    }
+
     /// The group has a target, another one than before, or none any more: it owes nothing.
     pub fn reset(&mut self, owner: GroupId) {
         if self.of.len() <= owner.index() {

@@ -16,12 +16,12 @@
 //!
 //! Source: specs/paternoster.md 8.
 
+use super::Paternoster;
 use super::fair::LeafId;
+use super::issue::Next;
 use super::lane::Waiting;
 use super::measure::{UNIT, Units};
-use super::{Paternoster, RequestSlot};
 use crate::env::Cx;
-use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
 
 /// Disk time of one unit of service.
@@ -80,7 +80,8 @@ pub(super) fn service(time: Nanos) -> u64 {
 }
 
 impl Paternoster {
-    pub(super) fn dispatch_disk(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+    #[inline(never)]
+    pub(super) fn next_of_disk<'a>(&mut self, now: Instant, cx: &Cx<'a>) -> Option<Next<'a>> {
         self.end_slice(now);
         if let Some(slot) = self.lane.first()
             && self.lane_goes(now, slot)
@@ -89,15 +90,17 @@ impl Paternoster {
                 0 => self.lane.waiting() - 1,
                 n => n - 1,
             };
-            return self.issue_lane(slot, cx);
+            return Some(Next::Lane(slot));
         }
         if self.fair.waiting() > 0
             && !self.leader_holds(now)
             && let Some((leaf, chosen)) = self.disk_choice(now, cx)
         {
-            return self.issue_greedy(leaf, chosen, cx);
+            let requests = cx.requests;
+            let r = requests.at(self.fair.head(leaf));
+            return Some(Next::Greedy { leaf, r, chosen });
         }
-        Dispatch::Idle
+        None
     }
 
     /// May the first request of the lane go now? If not, a time is named at which it may.
@@ -199,7 +202,9 @@ impl Paternoster {
     }
 
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
-    pub(super) fn completed_disk(&mut self, took: Nanos, s: &RequestSlot) {
+    #[inline(never)]
+    pub(super) fn completed_disk(&mut self, took: Nanos, slot: u32) {
+        let s = self.slots[slot as usize];
         let time_units = service(took);
         self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
         if s.lane {
@@ -224,7 +229,7 @@ mod tests {
     use crate::env::Env;
     use crate::group::{GroupId, ProcId};
     use crate::request::{Io, ReqId};
-    use crate::sched::{At, Scheduler, Setup};
+    use crate::sched::{At, Dispatch, Scheduler, Setup};
     use crate::stage::Stage;
     use crate::unit::{IoPrio, QueueId, Sectors};
     use alloc::vec::Vec;

@@ -83,6 +83,7 @@ struct Epoch {
 }
 
 impl Epoch {
+    #[cold]
     fn measured(&self) -> Measured {
         let rate = SectorRate::of(self.sectors, self.start, self.last);
         let row = (self.sectors.0 / self.rows.max(1)).max(1);

@@ -9,7 +9,7 @@
 //! configured.
 //!
 //! *State.* A tag per leaf and group; the virtual time of each group, which is the largest tag that was *chosen* in
-//! it; the children with greedy requests in a tree ordered by tag.
+//! it; the children with greedy requests in a tournament of tags.
 //!
 //! *Rule.* Who becomes backlogged takes max(own tag, virtual time): idle time earns nothing. A group with a weight
 //! of its own takes max(own tag, virtual time - C/weight) instead. Without that claim a process whose only request is in
@@ -23,11 +23,10 @@
 //! *Cost.* O(depth x log children) a request; no allocation but for a new leaf or group.
 
 use super::measure::Units;
+use super::tournament::Tournament;
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::rows::{Id, Rows, ids};
-use crate::table::NIL;
-use crate::tree::{Nodes, Tree};
 use crate::unit::{Instant, Nanos, Sectors};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -41,6 +40,9 @@ ids! {
 pub(super) const WEIGHT: u32 = 100;
 /// Service is kept in this part of a sixteenth of a unit, so that 64 bits last for 30 years of 7 GB/s at weight 1.
 const SCALE: u64 = 1 << 10;
+
+/// Children of the root whose weights make a mean; one of many needs no more.
+const MEAN_OF: usize = 64;
 
 /// A place in the queue of its parent: a leaf or a group.
 #[derive(Clone, Copy, Debug)]
@@ -56,22 +58,28 @@ impl StartTag {
 
     /// Where it stands in a queue at `vtime`: its own tag, or the virtual time, less `claim` if its weight is its own.
     fn at(&self, vtime: u64, claim: Units) -> u64 {
-        let own = self.weight != WEIGHT;
-        let kept = if own { claim.0 * SCALE / u64::from(self.weight) } else { 0 };
+        if self.weight == WEIGHT {
+            return self.start.max(vtime);
+        }
+        let kept = claim.0 * SCALE / u64::from(self.weight);
         self.start.max(vtime.saturating_sub(kept))
     }
 
     /// Pays for `units` from there on.
     fn pay(&mut self, vtime: u64, claim: Units, units: u64) {
-        let weight = u64::from(self.weight);
         let due = units * SCALE + u64::from(self.rest);
+        let weight = u64::from(self.weight);
         self.start = self.at(vtime, claim) + due / weight;
         self.rest = (due % weight) as u32;
     }
 }
 
-/// Queue and habits of one leaf.
+/// A time that has not come.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Queue and habits of one leaf: two lines of the cache.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Leaf {
     pub proc: ProcId,
     pub group: GroupId,
@@ -81,6 +89,8 @@ pub(super) struct Leaf {
     /// The last request was a sync write.
     pub sync_write: bool,
     tag: StartTag,
+    /// In the tournament of its group.
+    seat: u32,
     /// Greedy requests that wait.
     pub fifo: List,
     /// Requests that wait, of either kind.
@@ -98,9 +108,10 @@ pub(super) struct Leaf {
     /// Moving mean of such times from a long one on: who asks at intervals, and once is so late that the next
     /// request is due already, has not become one that asks without pause.
     pub rest: Nanos,
-    idle_since: Option<Instant>,
-    /// When it asked for a tag for its next request: it thinks no longer, though nothing of it waits here.
-    asked: Option<Instant>,
+    /// Or `NEVER`.
+    idle_since: Instant,
+    /// When it asked for a tag for its next request, or `NEVER`: it thinks no longer, though nothing of it waits here.
+    asked: Instant,
     /// Of the drive since it began.
     pub drive_time: Nanos,
     /// Between its requests since it began, no more than `COMPUTES_MOST` at a time.
@@ -112,7 +123,7 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    fn new(proc: ProcId, group: GroupId, sync: bool) -> Leaf {
+    fn new(proc: ProcId, group: GroupId, sync: bool, seat: u32) -> Leaf {
         Leaf {
             proc,
             group,
@@ -120,6 +131,7 @@ impl Leaf {
             streams: false,
             sync_write: false,
             tag: StartTag::NEW,
+            seat,
             fifo: List::new(),
             waiting: 0,
             inside: 0,
@@ -128,8 +140,8 @@ impl Leaf {
             think: Nanos::ZERO,
             thought: Nanos(u64::MAX),
             rest: THINK_MOST,
-            idle_since: None,
-            asked: None,
+            idle_since: NEVER,
+            asked: NEVER,
             drive_time: Nanos::ZERO,
             computed: Nanos::ZERO,
             together: 0,
@@ -144,7 +156,7 @@ impl Leaf {
     }
 
     pub fn idle_since(&self) -> Option<Instant> {
-        self.idle_since
+        (self.idle_since != NEVER).then_some(self.idle_since)
     }
 
     /// It begins, or begins anew.
@@ -158,15 +170,17 @@ impl Leaf {
 
     /// It asks for a tag.
     pub fn asks(&mut self, now: Instant) {
-        self.asked = self.asked.or(Some(now));
+        self.asked = self.asked.min(now);
     }
 
     /// A request of it arrives that begins at `start` and ends at `end`.
+    #[inline]
     pub fn arrives(&mut self, now: Instant, start: Sectors, end: Sectors) {
         if self.is_idle()
-            && let Some(since) = self.idle_since.take()
+            && let Some(since) = self.idle_since()
         {
-            self.thought = self.asked.unwrap_or(now).since(since);
+            self.idle_since = NEVER;
+            self.thought = self.asked.min(now).since(since);
             if self.drive_time > Nanos::ZERO {
                 self.computed += self.thought.min(COMPUTES_MOST);
             }
@@ -174,7 +188,7 @@ impl Leaf {
             self.think = Nanos((7 * self.think.0 + thought) / 8);
             self.rest = Nanos((7 * self.rest.0 + thought) / 8);
         }
-        self.asked = None;
+        self.asked = NEVER;
         let hit = if start == self.last_end { 1024 } else { 0 };
         self.seq = (7 * self.seq + hit) / 8;
         self.last_end = end;
@@ -190,10 +204,11 @@ impl Leaf {
     }
 
     /// A request of it has left the drive.
+    #[inline]
     pub fn left(&mut self, now: Instant) {
         self.inside -= 1;
         if self.is_idle() {
-            self.idle_since = Some(now);
+            self.idle_since = now;
         }
     }
 }
@@ -210,9 +225,11 @@ const COMPUTES_MOST: Nanos = Nanos::ms(50);
 struct FairGroup {
     parent: GroupId,
     tag: StartTag,
+    /// In the tournament of its parent.
+    seat: u32,
     vtime: u64,
-    /// Children with greedy requests, by tag.
-    children: Tree,
+    /// Children with greedy requests: leaves with even numbers, groups with odd ones.
+    children: Tournament,
     gone: bool,
 }
 
@@ -225,8 +242,6 @@ pub(super) struct Fair {
     by_owner: BTreeMap<(ProcId, GroupId, bool), LeafId>,
     /// The leaf a process used last, sync and async: saves the look-up.
     last: Vec<[LeafId; 2]>,
-    /// Leaves at even places, groups at odd ones.
-    nodes: Nodes<u64>,
     /// Greedy requests that wait.
     waiting: u32,
     /// Backlogged leaves, and those of them that stream.
@@ -246,7 +261,6 @@ impl Fair {
             free: Vec::new(),
             by_owner: BTreeMap::new(),
             last: Vec::new(),
-            nodes: Nodes::new(64),
             waiting: 0,
             backlogged: 0,
             streams: 0,
@@ -272,13 +286,17 @@ impl Fair {
 
     /// A group comes into being below `parent`.
     pub fn add_group(&mut self, group: GroupId, parent: GroupId) {
-        let node =
-            FairGroup { parent, tag: StartTag::NEW, vtime: 0, children: Tree::new(), gone: false };
-        if self.groups.len() <= group.index() {
-            self.groups.resize(group.index() + 1, node.clone());
+        while self.groups.len() <= group.index() {
+            let seat = if parent.is_some() { self.groups[parent].children.seat() } else { 0 };
+            self.groups.push(FairGroup {
+                parent,
+                tag: StartTag::NEW,
+                seat,
+                vtime: 0,
+                children: Tournament::new(),
+                gone: false,
+            });
         }
-        self.groups[group].parent = parent;
-        self.nodes.grow(2 * group.index() + 2);
     }
 
     pub fn knows(&self, group: GroupId) -> bool {
@@ -311,9 +329,11 @@ impl Fair {
         self.weighted -= u32::from(tag.weight != WEIGHT);
         self.weighted += u32::from(weight != WEIGHT);
         (tag.weight, tag.rest) = (weight, 0);
-        let start = tag.start;
-        if parent.is_some() {
-            self.replace(parent, 2 * group.0 + 1, start);
+        let (start, seat) = (tag.start, self.groups[group].seat);
+        if parent.is_some() && self.groups[parent].children.is_taken(seat) {
+            let siblings = &mut self.groups[parent].children;
+            siblings.leave(seat);
+            siblings.enter(seat, start, 2 * group.0 + 1);
         }
     }
 
@@ -351,9 +371,18 @@ impl Fair {
     }
 
     /// A leaf that nobody will use again gives its place away when nothing of it is left.
+    #[inline]
     pub fn release_if_idle(&mut self, id: LeafId) {
+        if self.leaves[id].gone {
+            self.release(id);
+        }
+    }
+
+    #[cold]
+    fn release(&mut self, id: LeafId) {
         let leaf = &self.leaves[id];
-        if leaf.gone && leaf.is_idle() && self.by_owner.get(&owner(leaf)) == Some(&id) {
+        if leaf.is_idle() && self.by_owner.get(&owner(leaf)) == Some(&id) {
+            self.groups[leaf.group].children.give_back(leaf.seat);
             self.by_owner.remove(&owner(leaf));
             if let Some(last) = self.last.get_mut(leaf.proc.0 as usize) {
                 last.iter_mut().filter(|l| **l == id).for_each(|l| *l = LeafId::NONE);
@@ -363,6 +392,7 @@ impl Fair {
     }
 
     /// The leaf of a request.
+    #[inline]
     pub fn leaf_of(&mut self, proc: ProcId, group: GroupId, sync: bool) -> LeafId {
         if let Some(last) = self.last.get(proc.0 as usize) {
             let id = last[usize::from(sync)];
@@ -389,7 +419,8 @@ impl Fair {
         let id = match self.by_owner.get(&(proc, group, sync)) {
             Some(&id) => id,
             None => {
-                let mut leaf = Leaf::new(proc, group, sync);
+                let seat = self.groups[group].children.seat();
+                let mut leaf = Leaf::new(proc, group, sync, seat);
                 // Late requests of a group that is gone.
                 leaf.gone = self.groups[group].gone;
                 let id = match self.free.pop() {
@@ -399,7 +430,6 @@ impl Fair {
                     }
                     None => self.leaves.push(leaf),
                 };
-                self.nodes.grow(2 * self.leaves.len());
                 self.by_owner.insert((proc, group, sync), id);
                 id
             }
@@ -414,6 +444,7 @@ impl Fair {
     }
 
     /// A greedy request of that slot waits.
+    #[inline]
     pub fn push(&mut self, links: &mut Links, id: LeafId, slot: u32) {
         let leaf = &mut self.leaves[id];
         leaf.fifo.push_back(links, slot);
@@ -433,10 +464,37 @@ impl Fair {
         leaf.fifo.remove(links, slot);
         self.waiting -= 1;
         if leaf.fifo.is_empty() {
-            self.streams -= u32::from(core::mem::take(&mut leaf.streams));
-            self.backlogged -= 1;
-            self.deactivate(id);
+            self.ends(id);
         }
+    }
+
+    /// Takes the oldest greedy request of a leaf that has one.
+    #[inline]
+    pub fn take_first(&mut self, links: &mut Links, id: LeafId) -> u32 {
+        let leaf = &mut self.leaves[id];
+        let slot = leaf.fifo.take_first(links);
+        self.waiting -= 1;
+        if leaf.fifo.is_empty() {
+            self.ends(id);
+        }
+        slot
+    }
+
+    /// A request of the leaf goes to the drive.
+    #[inline]
+    pub fn sent(&mut self, id: LeafId) {
+        let leaf = &mut self.leaves[id];
+        leaf.waiting -= 1;
+        leaf.inside += 1;
+    }
+
+    /// It has no backlog any more.
+    #[inline]
+    fn ends(&mut self, id: LeafId) {
+        let leaf = &mut self.leaves[id];
+        self.streams -= u32::from(core::mem::take(&mut leaf.streams));
+        self.backlogged -= 1;
+        self.deactivate(id);
     }
 
     /// Weights were given, and the leaf has more than its part of so many tags: of one more than the backlogged leaves.
@@ -458,17 +516,14 @@ impl Fair {
             weight = u64::from(self.groups[group].tag.weight);
             group = self.groups[group].parent;
         }
-        let children = &self.groups[GroupId::ROOT].children;
-        let (mut sum, mut n, mut at) = (0u64, 0u64, children.first());
-        // A mean of many needs no more than these.
-        while at != NIL && n < 64 {
-            sum += match at % 2 {
+        let (mut sum, mut n) = (0u64, 0u64);
+        self.groups[GroupId::ROOT].children.smallest::<MEAN_OF>(|child| {
+            sum += match child % 2 {
                 0 => u64::from(WEIGHT),
-                _ => u64::from(self.groups[GroupId(at / 2)].tag.weight),
+                _ => u64::from(self.groups[GroupId(child / 2)].tag.weight),
             };
             n += 1;
-            at = self.nodes.next(at);
-        }
+        });
         (weight * n.max(1), sum.max(1))
     }
 
@@ -478,16 +533,16 @@ impl Fair {
     }
 
     /// The backlogged leaf with the smallest tags on the way down.
+    #[inline]
     pub fn smallest(&self) -> Option<LeafId> {
         let mut at = GroupId::ROOT;
         // Each turn goes one level down.
         loop {
-            let first = self.groups[at].children.first();
-            if first == NIL {
-                debug_assert!(at == GroupId::ROOT, "a group in the tree has a backlog");
+            let Some(first) = self.groups[at].children.first() else {
+                debug_assert!(at == GroupId::ROOT, "a group in a tournament has a backlog");
                 return None;
-            }
-            if first.is_multiple_of(2) {
+            };
+            if first % 2 == 0 {
                 return Some(LeafId(first / 2));
             }
             at = GroupId(first / 2);
@@ -511,80 +566,73 @@ impl Fair {
     }
 
     /// The leaf is served `units` (sixteenths of a unit); `chosen`: because its tags were smallest.
+    #[inline]
     pub fn charge(&mut self, id: LeafId, units: u64, chosen: bool) {
         let leaf = &mut self.leaves[id];
-        let (mut place, mut parent) = (2 * id.0, leaf.group);
-        let mut start = {
-            let node = &mut self.groups[parent];
-            if chosen {
-                node.vtime = node.vtime.max(leaf.tag.start);
-            }
-            leaf.tag.pay(node.vtime, self.claim, units);
-            leaf.tag.start
-        };
-        loop {
-            self.replace(parent, place, start);
-            let group = parent;
-            parent = self.groups[group].parent;
-            if parent.is_none() {
-                return;
-            }
-            if chosen {
-                let tag = self.groups[group].tag.start;
-                let up = &mut self.groups[parent];
-                up.vtime = up.vtime.max(tag);
-            }
-            let vtime = self.groups[parent].vtime;
-            let tag = &mut self.groups[group].tag;
-            tag.pay(vtime, self.claim, units);
-            (place, start) = (2 * group.0 + 1, tag.start);
+        let mut group = leaf.group;
+        let node = &mut self.groups[group];
+        if chosen {
+            node.vtime = node.vtime.max(leaf.tag.start);
+        }
+        leaf.tag.pay(node.vtime, self.claim, units);
+        if !leaf.fifo.is_empty() {
+            node.children.raise(leaf.seat, leaf.tag.start, 2 * id.0);
+        }
+        while group != GroupId::ROOT {
+            group = self.charge_group(group, units, chosen);
         }
     }
 
-    /// Back into the queue of `parent` with another tag, if it is in it.
-    fn replace(&mut self, parent: GroupId, place: u32, start: u64) {
-        if !self.nodes.linked(place) {
-            return;
+    /// The same for a group; its parent.
+    #[inline(never)]
+    fn charge_group(&mut self, group: GroupId, units: u64, chosen: bool) -> GroupId {
+        let node = &self.groups[group];
+        let FairGroup { parent, seat, mut tag, .. } = *node;
+        let waits = !node.children.is_empty();
+        let up = &mut self.groups[parent];
+        if chosen {
+            up.vtime = up.vtime.max(tag.start);
         }
-        let children = &mut self.groups[parent].children;
-        let (prev, next) = children.remove(&mut self.nodes, place);
-        match if next == NIL { prev } else { next } {
-            NIL => children.insert(&mut self.nodes, place, start, ()),
-            near => children.insert_near(&mut self.nodes, near, place, start, ()),
+        tag.pay(up.vtime, self.claim, units);
+        if waits {
+            up.children.raise(seat, tag.start, 2 * group.0 + 1);
         }
+        self.groups[group].tag = tag;
+        parent
     }
 
     /// It has a backlog, and so have the groups above.
+    #[inline]
     fn activate(&mut self, id: LeafId) {
         let leaf = &mut self.leaves[id];
-        let (mut place, mut parent) = (2 * id.0, leaf.group);
-        let mut node = &mut self.groups[parent];
+        let mut group = leaf.group;
+        let node = &mut self.groups[group];
         leaf.tag.start = leaf.tag.at(node.vtime, self.claim);
-        let mut start = leaf.tag.start;
-        loop {
-            let first = node.children.is_empty();
-            node.children.insert(&mut self.nodes, place, start, ());
-            let up = node.parent;
-            if !first || up.is_none() {
+        let mut first = node.children.is_empty();
+        node.children.enter(leaf.seat, leaf.tag.start, 2 * id.0);
+        while first {
+            let FairGroup { parent, seat, mut tag, .. } = self.groups[group];
+            if parent.is_none() {
                 return;
             }
-            let vtime = self.groups[up].vtime;
-            let tag = &mut self.groups[parent].tag;
-            tag.start = tag.at(vtime, self.claim);
-            (place, start, parent) = (2 * parent.0 + 1, tag.start, up);
-            node = &mut self.groups[parent];
+            let up = &mut self.groups[parent];
+            tag.start = tag.at(up.vtime, self.claim);
+            first = up.children.is_empty();
+            up.children.enter(seat, tag.start, 2 * group.0 + 1);
+            self.groups[group].tag = tag;
+            group = parent;
         }
     }
 
     fn deactivate(&mut self, id: LeafId) {
-        let (mut place, mut parent) = (2 * id.0, self.leaves[id].group);
+        let Leaf { mut seat, mut group, .. } = self.leaves[id];
         loop {
-            let node = &mut self.groups[parent];
-            node.children.remove(&mut self.nodes, place);
+            let node = &mut self.groups[group];
+            node.children.leave(seat);
             if !node.children.is_empty() || node.parent.is_none() {
                 return;
             }
-            (place, parent) = (2 * parent.0 + 1, node.parent);
+            (seat, group) = (node.seat, node.parent);
         }
     }
 
@@ -728,8 +776,13 @@ mod tests {
     }
 
     #[test]
+    fn a_leaf_is_two_lines_of_the_cache() {
+        assert_eq!(size_of::<Leaf>(), 128);
+    }
+
+    #[test]
     fn a_leaf_streams_when_most_of_its_starts_continue_the_request_before() {
-        let mut leaf = Leaf::new(ProcId(0), GroupId::ROOT, true);
+        let mut leaf = Leaf::new(ProcId(0), GroupId::ROOT, true, 0);
         let after = |leaf: &mut Leaf, n: u64| {
             (0..n).for_each(|_| {
                 let start = leaf.last_end;

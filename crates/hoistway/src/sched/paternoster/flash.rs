@@ -6,17 +6,18 @@
 //!
 //! Source: specs/paternoster.md 3.
 
+use super::issue::Next;
 use super::lane::TRIAL_MOST;
 use super::{ASYNC_ROW, LOOK_BEHIND, LeafId, Paternoster, SlotPlace, units};
 use crate::env::Cx;
 use crate::group::GroupId;
-use crate::request::Op;
+use crate::request::{Op, Request};
 use crate::rows::Id;
-use crate::sched::Dispatch;
 use crate::unit::Instant;
 
 impl Paternoster {
     /// Until when the first request of the lane is held; greedy ones wait too.
+    #[inline(never)]
     fn paced(&self, now: Instant, slot: u32) -> Option<Instant> {
         let w = self.waiting_of(slot);
         if self.valve.tries_rows() {
@@ -40,7 +41,8 @@ impl Paternoster {
         self.fair.smallest().map(|leaf| (leaf, true))
     }
 
-    pub(super) fn dispatch_flash(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+    #[inline]
+    pub(super) fn next_of_flash<'a>(&mut self, now: Instant, cx: &Cx<'a>) -> Option<Next<'a>> {
         let greedy = self.fair.waiting() > 0;
         let first = self.lane.first();
         let mut paced = None;
@@ -51,26 +53,27 @@ impl Paternoster {
             let over = brakes && self.lane.over(self.valve.k().0);
             spent = brakes && self.spent(slot, cx);
             if paced.is_none() && !spent && !over {
-                return self.issue_lane(slot, cx);
+                return Some(Next::Lane(slot));
             }
             if (paced.is_some() || spent)
                 && let Some(slot) = self.number_behind(slot)
             {
-                return self.issue_lane(slot, cx);
+                return Some(Next::Lane(slot));
             }
             self.note_held(now, slot, over, cx);
         }
         let leader = self.leader_holds(now);
-        if !leader && let Some(answer) = self.syncs_go(now, cx) {
-            return answer;
+        if !leader && !self.syncs.list.is_empty() && self.syncs_go(now) {
+            return Some(Next::Sync);
         }
         if !leader && let Some((leaf, chosen)) = self.choose() {
-            let r = cx.requests.at(self.fair.head(leaf));
+            let requests = cx.requests;
+            let r = requests.at(self.fair.head(leaf));
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
                 self.wake_by(until);
             } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k().0) {
-                return self.issue_greedy(leaf, chosen, cx);
+                return Some(Next::Greedy { leaf, r, chosen });
             } else {
                 self.valve.held();
             }
@@ -82,10 +85,10 @@ impl Paternoster {
                 None if over && !self.fits_beside(slot, cx) => {}
                 // The next completion asks again.
                 None if spent && self.inside > 0 => {}
-                _ => return self.issue_lane(slot, cx),
+                _ => return Some(Next::Lane(slot)),
             }
         }
-        Dispatch::Idle
+        None
     }
 
     /// A lane that is over its part has a valve like the others': with as much of each inside, each has half of the
@@ -95,9 +98,9 @@ impl Paternoster {
     }
 
     /// A request of the lane is held back: an answer about its target names that.
+    #[inline(never)]
     fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
-        let group = cx.requests.at(slot).group;
-        if let Some(owner) = self.lane.target(group).map(|t| t.owner) {
+        if let Some(owner) = self.owner(cx.requests.at(slot)) {
             if over {
                 self.notes.over(now, owner);
             } else {
@@ -110,13 +113,13 @@ impl Paternoster {
     fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
         let s = &self.slots[slot as usize];
         s.auto
-            && self.owner(slot, cx).is_some_and(|owner| self.budget.is_spent(owner))
+            && self.owner(cx.requests.at(slot)).is_some_and(|owner| self.budget.is_spent(owner))
             && self.fair.is_ahead(s.leaf)
     }
 
     /// The group whose target holds for the request.
-    pub(super) fn owner(&self, slot: u32, cx: &Cx<'_>) -> Option<GroupId> {
-        self.lane.target(cx.requests.at(slot).group).map(|t| t.owner)
+    fn owner(&self, r: &Request) -> Option<GroupId> {
+        self.lane.target(r.group).map(|t| t.owner)
     }
 
     /// Does a request of that leaf wait with other sync writes?
@@ -129,11 +132,9 @@ impl Paternoster {
             && !self.fair.is_weighted(leaf)
     }
 
-    /// The next of the sync writes that wait together, if their time has come.
-    fn syncs_go(&mut self, now: Instant, cx: &Cx<'_>) -> Option<Dispatch> {
-        if self.syncs.list.is_empty() {
-            return None;
-        }
+    /// Has the time come of the sync writes that wait together?
+    #[inline(never)]
+    fn syncs_go(&mut self, now: Instant) -> bool {
         if self.syncs.going == 0 {
             let price = &self.flushes.price;
             let oldest = self.slots[self.syncs.list.head() as usize].arrived;
@@ -141,19 +142,11 @@ impl Paternoster {
             let owed = price.is_owed() && self.fair.waiting() > 0 && until > now;
             if let Some(until) = owed.then_some(until).or(self.flushes.hold(now)) {
                 self.wake_by(until);
-                return None;
+                return false;
             }
             self.syncs.going = self.syncs.list.len();
         }
-        self.issue_sync(cx)
-    }
-
-    pub(super) fn issue_sync(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
-        let slot = self.syncs.list.pop_front(&mut self.links)?;
-        self.syncs.going = self.syncs.going.saturating_sub(1);
-        let units = self.units_of(slot, cx);
-        self.fair.charge(self.slots[slot as usize].leaf, units, false);
-        Some(self.sent(slot, units, cx))
+        true
     }
 
     /// Sync writes wait with everybody else from now on.

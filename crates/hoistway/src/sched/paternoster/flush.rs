@@ -58,6 +58,8 @@ pub(super) struct Price {
     from: Instant,
     from_served: u64,
     in_flush: Nanos,
+    /// When the window is over; while a flush runs it is not.
+    due: Instant,
     /// Moving mean of sixteenths of units a millisecond outside of flushes.
     rate: u64,
     /// What could have been served in the time of the last flushes, and what was, each flush with 7/8 of the weight of the
@@ -76,21 +78,28 @@ pub(super) struct Price {
 
 impl Price {
     /// A request is over.
+    #[inline]
     pub fn served(&mut self, now: Instant, units: Units) {
         self.served += units.0;
-        if self.since.is_some() {
-            return;
+        if now >= self.due {
+            self.measure(now);
         }
+    }
+
+    #[cold]
+    fn measure(&mut self, now: Instant) {
         let window = now.since(self.from).saturating_sub(self.in_flush);
         if window >= RATE_WINDOW {
             let work = u128::from(self.served - self.from_served) * 1_000_000;
             self.rate = moved(self.rate, (work / u128::from(window.0)) as u64);
             (self.from, self.from_served, self.in_flush) = (now, self.served, Nanos::ZERO);
         }
+        self.due = self.from + RATE_WINDOW + self.in_flush;
     }
 
     fn began(&mut self, now: Instant) {
         self.since = Some((now, self.served));
+        self.due = Instant::from_nanos(u64::MAX);
     }
 
     /// When the flush that is over began.
@@ -99,6 +108,7 @@ impl Price {
         let (took, did) = (now.since(at), self.served - served);
         // What was served meanwhile belongs to no window.
         self.in_flush += took;
+        self.due = self.from + RATE_WINDOW + self.in_flush;
         self.from_served += did;
         self.took = Nanos(moved(self.took.0, took.0));
         let could = (u128::from(self.rate) * u128::from(took.0) / 1_000_000) as u64;
@@ -121,6 +131,7 @@ impl Price {
     }
 
     /// Other work goes.
+    #[inline]
     pub fn pay(&mut self, work: Units) {
         self.owed = self.owed.saturating_sub(work.0 * PART.0);
     }

@@ -192,6 +192,7 @@ impl TargetLane {
     }
 
     /// The target that holds for requests of `group`.
+    #[inline]
     pub fn target(&self, group: GroupId) -> Option<InForce> {
         self.in_force.get(group).copied().flatten()
     }
@@ -250,8 +251,8 @@ impl TargetLane {
         self.queue.len()
     }
 
-    pub fn push(&mut self, slot: u32, arrived: Instant, group: GroupId) {
-        let patience = match self.target(group).map(|t| t.target) {
+    pub fn push(&mut self, slot: u32, arrived: Instant, target: Option<Target>) {
+        let patience = match target {
             Some(Target::Number(target)) => target,
             Some(Target::Auto) | None => self.service * PATIENCE,
         };
@@ -299,13 +300,19 @@ impl TargetLane {
         (owes && soon && !w.number && self.waiting() < CROWD && until > now).then_some(until)
     }
 
-    /// When a target other than that of `own` was served last.
-    pub fn target_served(&self, own: Option<GroupId>) -> Option<Instant> {
+    /// When a target other than that of `group` was served last.
+    #[inline]
+    pub fn other_served(&self, group: GroupId) -> Option<Instant> {
+        self.served[0].and_then(|_| self.served_beside(self.target(group).map(|t| t.owner)))
+    }
+
+    fn served_beside(&self, own: Option<GroupId>) -> Option<Instant> {
         let others = self.served.iter().flatten().filter(|(whose, _)| Some(*whose) != own);
         others.map(|(_, at)| *at).max()
     }
 
     /// A request of the lane goes; `greedy`: while others wait.
+    #[inline]
     pub fn issued(&mut self, units: u64, change: u64, greedy: bool) {
         self.inside += 1;
         if greedy {
@@ -315,7 +322,11 @@ impl TargetLane {
     }
 
     /// Greedy work goes.
+    #[inline]
     pub fn greedy_issued(&mut self, units: u64) {
+        if self.debt | self.changes == 0 {
+            return;
+        }
         self.debt = self.debt.saturating_sub(units * PART);
         self.changes = self.changes.saturating_sub(units * self.part);
     }
@@ -331,14 +342,8 @@ impl TargetLane {
     }
 
     /// A request of the lane is over.
-    pub fn completed(
-        &mut self,
-        now: Instant,
-        issued: Instant,
-        arrived: Instant,
-        group: GroupId,
-        units: u64,
-    ) {
+    #[inline]
+    pub fn completed(&mut self, now: Instant, issued: Instant) {
         self.inside -= 1;
         self.active = Some(now);
         let s = now.since(issued).0;
@@ -350,7 +355,10 @@ impl TargetLane {
         self.service_least = Nanos(if least == 0 { s } else { s.min(least + least / 256) });
         let peak = self.service_peak.0;
         self.service_peak = Nanos(s.max(peak - peak / 256));
-        let Some(owner) = self.target(group).map(|t| t.owner) else { return };
+    }
+
+    /// It was one of that target.
+    pub fn served(&mut self, now: Instant, arrived: Instant, owner: GroupId, units: u64) {
         if self.served[0].is_some_and(|(whose, _)| whose != owner) {
             self.served[1] = self.served[0];
         }
@@ -376,6 +384,8 @@ mod tests {
 
     const A: GroupId = GroupId(1);
     const B: GroupId = GroupId(2);
+    const AUTO: Option<Target> = Some(Target::Auto);
+    const NUMBER: Option<Target> = Some(Target::Number(Nanos::ms(2)));
     const CHANGE: u64 = 10 * UNIT;
 
     fn at(us: u64) -> Instant {
@@ -396,7 +406,8 @@ mod tests {
     /// A request goes and is over 100 us later, with nobody else waiting.
     fn serve(lane: &mut TargetLane, from: u64, group: GroupId) {
         lane.issued(UNIT, 0, false);
-        lane.completed(at(from + 100), at(from), at(from), group, UNIT);
+        lane.completed(at(from + 100), at(from));
+        lane.served(at(from + 100), at(from), group, UNIT);
     }
 
     fn waiting(number: bool) -> Waiting {
@@ -406,9 +417,9 @@ mod tests {
     #[test]
     fn the_earliest_deadline_goes_first_and_without_a_number_it_is_40_services_away() {
         let mut lane = lane();
-        lane.push(1, at(0), A);
-        lane.push(2, at(1_999), B);
-        lane.push(3, at(2_001), B);
+        lane.push(1, at(0), AUTO);
+        lane.push(2, at(1_999), NUMBER);
+        lane.push(3, at(2_001), NUMBER);
         assert_eq!((lane.deadline(1), lane.deadline(2)), (at(4_000), at(3_999)));
         let order = [lane.first(), lane.after(2), lane.after(1), lane.after(3)];
         assert_eq!(order, [Some(2), Some(1), Some(3), None]);
@@ -429,7 +440,7 @@ mod tests {
         assert_eq!(paced(&lane, waiting(true)), None, "a number is kept");
         let thinks = Waiting { thought: Nanos::us(800), ..waiting(false) };
         assert_eq!(paced(&lane, thinks), None, "who thinks for eight services");
-        (0..8).for_each(|slot| lane.push(slot, at(0), A));
+        (0..8).for_each(|slot| lane.push(slot, at(0), AUTO));
         assert_eq!(paced(&lane, waiting(false)), None, "eight go in one visit");
     }
 

@@ -77,8 +77,15 @@ impl SectorRate {
 
     /// Lack to the ceiling.
     pub fn short_of(self, ceiling: SectorRate) -> Permille {
-        let part = u128::from(self.0) * 1000 / u128::from(ceiling.0);
-        Permille(1000u64.saturating_sub(part as u64))
+        if self.0 >= ceiling.0 {
+            return Permille(0);
+        }
+        // Asked for each request while there are targets: a division of 128 bits only for a rate above 9 EB/s.
+        let part = match self.0.checked_mul(1000) {
+            Some(thousand) => thousand / ceiling.0,
+            None => (u128::from(self.0) * 1000 / u128::from(ceiling.0)) as u64,
+        };
+        Permille(1000 - part)
     }
 
     /// A moving mean, a quarter of the way to `rate`.

@@ -48,6 +48,8 @@ pub(super) struct Media {
     says: bool,
     /// Measurements contradict it.
     flash: bool,
+    /// What follows from these.
+    disk: bool,
     fast: u32,
     slow: u32,
     places: [u64; ENOUGH as usize],
@@ -65,6 +67,7 @@ impl Media {
             choice: Choice::Auto,
             says,
             flash: false,
+            disk: says,
             fast: 0,
             slow: 0,
             places: [u64::MAX; ENOUGH as usize],
@@ -84,36 +87,53 @@ impl Media {
             1 => Choice::Flash,
             _ => Choice::Disk,
         };
+        self.decide();
     }
 
     /// Another device, or it says something else.
     pub fn says(&mut self, rotational: bool) {
         if self.says != rotational {
             *self = Media { choice: self.choice, ..Media::new(rotational) };
+            self.decide();
         }
     }
 
-    /// It is served as a disk.
-    pub fn is_disk(&self) -> bool {
-        match self.choice {
+    fn decide(&mut self) {
+        self.disk = match self.choice {
             Choice::Auto => self.says && !self.flash,
             Choice::Flash => false,
             Choice::Disk => true,
-        }
+        };
+    }
+
+    /// It is served as a disk.
+    #[inline]
+    pub fn is_disk(&self) -> bool {
+        self.disk
     }
 
     /// A request goes to the drive; true: far from the one before.
+    #[inline]
     pub fn sent(&mut self, start: Sectors, end: Sectors) -> bool {
         let far = self.last_end != u64::MAX && start.0.abs_diff(self.last_end) > FAR;
         self.last_end = end.0;
         far
     }
 
+    /// Is the device asked? What it said of itself before is forgotten when it says something else.
+    #[inline]
+    pub fn asks(&self) -> bool {
+        self.says
+    }
+
     /// A completion, and where it was read if it says something.
     pub fn completed(&mut self, now: Instant, issued: Instant, read: Option<(Sectors, Sectors)>) {
+        if !self.asks() {
+            return;
+        }
         let took = now.since(self.last_completion.max(issued));
         self.last_completion = now;
-        if let Some((start, sectors)) = read.filter(|_| self.says && self.choice == Choice::Auto) {
+        if let Some((start, sectors)) = read.filter(|_| self.choice == Choice::Auto) {
             self.judge(took, start, sectors);
         }
     }
@@ -137,6 +157,7 @@ impl Media {
         } else if self.slow == ENOUGH {
             (self.flash, self.slow) = (false, 0);
         }
+        self.decide();
     }
 }
 

@@ -36,11 +36,13 @@ mod epoch;
 mod fair;
 mod flash;
 mod flush;
+mod issue;
 mod lane;
 mod measure;
 mod media;
 mod report;
 mod strict;
+mod tournament;
 mod tunables;
 mod valve;
 
@@ -58,7 +60,7 @@ use crate::setting::TunableError;
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::target::TargetState;
-use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId, Sectors};
+use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
@@ -70,7 +72,8 @@ use disk::Disk;
 use epoch::{Around, Done};
 use fair::{Fair, LeafId};
 use flush::{Flushes, SyncWrites};
-use lane::{Target, TargetLane, Waiting};
+use issue::Next;
+use lane::{InForce, Target, TargetLane, Waiting};
 use measure::{UNIT, Units};
 use media::Media;
 use strict::Strict;
@@ -175,6 +178,8 @@ pub struct Paternoster {
     /// The last completion, of a request or a flush.
     completed: Instant,
     budget: Budget,
+    /// Requests that wait, wherever.
+    waiting: u32,
     /// Requests in the drive.
     inside: u32,
     /// Greedy ones, in sixteenths of units.
@@ -222,6 +227,7 @@ impl Paternoster {
             begin: Begin::new(setup.now),
             completed: setup.now,
             budget: Budget::new(),
+            waiting: 0,
             inside: 0,
             w: 0,
             lane_w: 0,
@@ -235,10 +241,15 @@ impl Paternoster {
     }
 
     /// Makes room for a group and those above it.
+    #[inline]
     fn learn(&mut self, group: GroupId, cx: &Cx<'_>) {
-        if self.fair.knows(group) {
-            return;
+        if !self.fair.knows(group) {
+            self.learn_new(group, cx);
         }
+    }
+
+    #[cold]
+    fn learn_new(&mut self, group: GroupId, cx: &Cx<'_>) {
         let parent = cx.groups.parent(group).unwrap_or(GroupId::ROOT);
         self.learn(parent, cx);
         self.fair.add_group(group, parent);
@@ -246,7 +257,8 @@ impl Paternoster {
         self.written.resize(group.index() + 1, WrittenWeight::NOTHING);
     }
 
-    fn waiting(&self) -> u32 {
+    /// `waiting`, counted anew.
+    fn count_waiting(&self) -> u32 {
         self.fair.waiting() + self.lane.waiting() + self.returned.len() + self.syncs.list.len()
     }
 
@@ -256,12 +268,12 @@ impl Paternoster {
     }
 
     fn around(&self) -> Around {
-        let requests = self.waiting() + self.inside;
+        let requests = self.waiting + self.inside;
         Around { requests, service_least: self.lane.service_least }
     }
 
     fn goes_by_lane(&self, group: GroupId, prio: IoPrio) -> bool {
-        prio.class() == Class::Rt || self.lane.target(group).is_some()
+        prio.is_rt() || self.lane.target(group).is_some()
     }
 
     /// Units of the request in that slot, in sixteenths: one for the command and one for each 8 KiB.
@@ -280,111 +292,62 @@ impl Paternoster {
         self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
     }
 
-    /// A request of the lane has been in the drive.
-    fn lane_completed(&mut self, now: Instant, s: &RequestSlot, r: &Request) {
-        let units = u64::from(s.units);
-        self.lane.completed(now, r.issued, s.arrived, r.group, units);
-        let Some(t) = self.lane.target(r.group) else { return };
+    /// A request of the lane has been in the drive which the target was in force for.
+    #[inline(never)]
+    fn target_completed(&mut self, now: Instant, of: InForce, r: &Request) {
+        let s = &self.slots[r.id.index()];
+        let (units, latency) = (u64::from(s.units), now.since(s.arrived));
         let lone = s.lone.then(|| now.since(r.issued));
-        self.notes.completed(now, t.owner, lone, s.thought, units);
-        if let Target::Number(target) = t.target {
-            let latency = now.since(s.arrived);
+        self.notes.completed(now, of.owner, lone, s.thought, units);
+        self.lane.served(now, s.arrived, of.owner, units);
+        if let Target::Number(target) = of.target {
             self.strict.completed(now, latency, target, self.valve.k().0, self.valve.cut());
         }
     }
 
-    fn spare(&self) -> u64 {
-        self.budget.spare(self.valve.short().0)
-    }
-
-    fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
-        self.lane.remove(slot);
-        let units = self.units_of(slot, cx);
-        let leaf = self.slots[slot as usize].leaf;
-        self.fair.charge(leaf, units, false);
-        self.sent(slot, units, cx)
-    }
-
-    fn issue_greedy(&mut self, leaf: LeafId, chosen: bool, cx: &Cx<'_>) -> Dispatch {
-        let slot = self.fair.head(leaf);
-        self.fair.remove(&mut self.links, leaf, slot);
-        let units = self.units_of(slot, cx);
-        self.fair.charge(leaf, units, chosen);
-        if chosen {
-            (self.run_leaf, self.run_units) = (leaf, 0);
-        }
-        self.run_units += units;
-        self.sent(slot, units, cx)
-    }
-
-    /// The request goes to the drive; it waits nowhere any more.
-    fn sent(&mut self, slot: u32, units: u64, cx: &Cx<'_>) -> Dispatch {
-        let s = &mut self.slots[slot as usize];
-        (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
-        let (id, lane, auto) = (s.id, s.lane, s.auto);
-        let leaf = self.fair.leaf_mut(s.leaf);
-        leaf.waiting -= 1;
-        leaf.inside += 1;
-        self.inside += 1;
-        if lane {
-            let greedy = self.fair.waiting() > 0;
-            self.lane.issued(units, self.valve.change().0, greedy);
-            self.lane_w += units;
-            self.counts.lane += 1;
-        } else {
-            self.lane.greedy_issued(units);
-            self.w += units;
-            self.counts.greedy += 1;
-        }
-        let r = cx.requests.at(slot);
-        if !lane {
-            self.budget.pay(r.sectors, self.spare());
-            if !(r.sync && r.op == Op::Write) {
-                self.flushes.price.pay(Units(units));
-            }
-        } else if auto
-            && self.fair.waiting() > 0
-            && let Some(owner) = self.owner(slot, cx)
-        {
-            self.budget.take(owner, r.sectors, self.spare());
-        }
-        self.valve.issued(r.start, r.end(), Units(self.w));
-        self.slots[slot as usize].far = self.media.sent(r.start, r.end());
-        Dispatch::Issue(id)
-    }
-
-    fn issue_returned(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
-        let slot = self.returned.pop_front(&mut self.links)?;
-        let units = self.units_of(slot, cx);
-        Some(self.sent(slot, units, cx))
-    }
-
     /// The drive was served as a disk, or not: it is not what it was taken for.
+    #[inline]
     fn turn_if(&mut self, was_disk: bool, now: Instant, cx: &mut Cx<'_>) {
-        if self.media.is_disk() == was_disk {
-            return;
+        if self.media.is_disk() != was_disk {
+            self.turn(now, cx);
         }
+    }
+
+    #[cold]
+    fn turn(&mut self, now: Instant, cx: &mut Cx<'_>) {
         self.disk.reset();
         self.part_syncs();
         self.valve.restart(now);
         // A wait of the other kind is over.
-        if self.waiting() > 0 {
+        if self.waiting > 0 {
             cx.run(QueueId(0));
         }
     }
 
     /// A request is in the drive no longer.
-    fn left(&mut self, now: Instant, id: ReqId) -> Option<RequestSlot> {
-        let s = self.slots[id.index()];
+    #[inline]
+    fn left(&mut self, id: ReqId) -> Option<RequestSlot> {
+        let s = &mut self.slots[id.index()];
         if s.id != id || s.place != SlotPlace::Inside {
             return None;
         }
-        self.slots[id.index()].place = SlotPlace::Nowhere;
+        s.place = SlotPlace::Nowhere;
         self.inside -= 1;
         let of = if s.lane { &mut self.lane_w } else { &mut self.w };
         *of -= u64::from(s.units);
-        self.fair.leaf_mut(s.leaf).left(now);
-        Some(s)
+        Some(*s)
+    }
+
+    /// What a request of flash says about the valve.
+    #[inline]
+    fn completed_flash(&mut self, now: Instant, done: Done) {
+        if self.strict.binds() {
+            // What is given away for a target says nothing about the drive.
+            self.strict.moved(now, done.sectors);
+            self.valve.resumed_after_limit(now);
+        } else {
+            self.valve.completed(now, done, self.around());
+        }
     }
 }
 
@@ -419,25 +382,27 @@ impl Scheduler for Paternoster {
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
-        let r = &cx.requests[id];
-        let (proc, group, sync, prio) = (r.proc, r.group, r.sync, r.prio);
-        self.learn(group, cx);
-        if self.waiting() == 0 && self.inside == 0 {
+        let requests = cx.requests;
+        let r = &requests[id];
+        self.learn(r.group, cx);
+        if self.waiting == 0 && self.inside == 0 {
             self.valve.resumed(now);
         }
-        let leaf_id = self.fair.leaf_of(proc, group, sync);
-        let r = &cx.requests[id];
-        let leaf = self.fair.leaf_mut(leaf_id);
-        leaf.sync_write = sync && r.op != Op::Read;
-        let lead = self.leads(now, leaf_id, group, cx.device.queue_depth);
-        let lane = lead.is_some() || self.goes_by_lane(group, prio);
+        let leaf_id = self.fair.leaf_of(r.proc, r.group, r.sync);
+        self.fair.leaf_mut(leaf_id).sync_write = r.sync && r.op != Op::Read;
+        let lead = self.leads(now, leaf_id, r.group, cx.device.queue_depth);
+        let target = self.lane.target(r.group).map(|t| t.target);
+        let real_time = r.prio.is_rt();
+        let lane = lead.is_some() || real_time || target.is_some();
+        // The real-time class and who has just begun owe nothing, whatever their group wants.
+        let (number, auto) = match target {
+            None => (false, false),
+            Some(Target::Number(_)) => (lead.is_none(), false),
+            Some(Target::Auto) => (false, lead.is_none() && !real_time),
+        };
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.arrives(now, r.start, r.end());
         let thought = leaf.thought;
-        let target = self.lane.target(group).map(|t| t.target);
-        let number = lead.is_none() && matches!(target, Some(Target::Number(_)));
-        // The real-time class and who has just begun owe nothing, whatever their group wants.
-        let auto = target == Some(Target::Auto) && lead.is_none() && prio.class() != Class::Rt;
         if let Some(lead) = lead {
             self.begin.arrived(now, leaf_id, lead);
         }
@@ -472,85 +437,92 @@ impl Scheduler for Paternoster {
                 if lead.is_none() {
                     self.valve.see_lane(self.around());
                 }
-                self.lane.push(slot, arrived, group);
+                self.lane.push(slot, arrived, target);
             }
             SlotPlace::Syncs => self.syncs.list.push_back(&mut self.links, slot),
             _ => self.fair.push(&mut self.links, leaf_id, slot),
         }
+        self.waiting += 1;
         Run::Usual
     }
 
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
-        if self.waiting() == 0 {
+        debug_assert_eq!(self.waiting, self.count_waiting());
+        if self.waiting == 0 {
             return Dispatch::Empty;
         }
-        if let Some(answer) = self.issue_returned(cx) {
-            return answer;
-        }
-        if self.media.is_disk() {
-            self.dispatch_disk(now, cx)
+        let next = if !self.returned.is_empty() {
+            Some(Next::Returned)
+        } else if self.media.is_disk() {
+            self.next_of_disk(now, cx)
         } else {
-            self.dispatch_flash(now, cx)
+            self.next_of_flash(now, cx)
+        };
+        match next {
+            Some(next) => Dispatch::Issue(self.issue(next, cx)),
+            None => Dispatch::Idle,
         }
     }
 
     fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
-        let first = self.issue_returned(cx).or_else(|| self.issue_sync(cx));
-        let answer = first.or_else(|| match self.lane.first() {
-            Some(slot) => Some(self.issue_lane(slot, cx)),
-            None => self.fair.smallest().map(|leaf| self.issue_greedy(leaf, true, cx)),
-        });
-        match answer? {
-            Dispatch::Issue(id) => Some(id),
-            Dispatch::Idle | Dispatch::Empty => None,
-        }
+        let next = if !self.returned.is_empty() {
+            Next::Returned
+        } else if !self.syncs.list.is_empty() {
+            Next::Sync
+        } else if let Some(slot) = self.lane.first() {
+            Next::Lane(slot)
+        } else {
+            let (requests, leaf) = (cx.requests, self.fair.smallest()?);
+            Next::Greedy { leaf, r: requests.at(self.fair.head(leaf)), chosen: true }
+        };
+        Some(self.issue(next, cx))
     }
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        let Some(s) = self.left(now, id) else { return };
-        let r = &cx.requests[id];
-        let (issued, queue, units) = (r.issued, r.queue, u64::from(s.units));
-        let data = matches!(r.op, Op::Read | Op::Write);
-        let sectors = if data { r.sectors } else { Sectors(0) };
-        self.notes.serve(units);
-        self.flushes.price.served(now, Units(units));
+        let Some(s) = self.left(id) else { return };
+        let requests = cx.requests;
+        let r = &requests[id];
+        let units = Units(s.units.into());
+        self.notes.serve(units.0);
+        self.flushes.price.served(now, units);
         self.fair.claim = self.claim();
         if s.lane {
-            self.lane_completed(now, &s, r);
+            self.lane.completed(now, r.issued);
+            if let Some(of) = self.lane.target(r.group) {
+                self.target_completed(now, of, r);
+            }
         }
-        let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
-        let took = now.since(self.completed.max(issued));
+        let took = now.since(self.completed.max(r.issued));
         self.completed = now;
         let leaf = self.fair.leaf_mut(s.leaf);
+        leaf.left(now);
         leaf.drive_time = Nanos(leaf.drive_time.0.saturating_add(took.0));
         if let Some(lead) = s.lead {
             let idle = leaf.is_idle();
             self.begin.completed(now, lead, idle);
         }
         if self.media.is_disk() {
-            self.completed_disk(took, &s);
+            self.completed_disk(took, id.slot());
         } else {
-            let done = Done { sectors, units: Units(units), cuttable: data && !s.lane };
-            let around = self.around();
-            if self.strict.binds() {
-                // What is given away for a target says nothing about the drive.
-                self.strict.moved(now, sectors);
-                self.valve.resumed_after_limit(now);
-            } else {
-                self.valve.completed(now, done, around);
-            }
+            let data = matches!(r.op, Op::Read | Op::Write);
+            let sectors = if data { r.sectors } else { Sectors(0) };
+            self.completed_flash(now, Done { sectors, units, cuttable: data && !s.lane });
         }
         self.fair.release_if_idle(s.leaf);
-        let was = self.media.is_disk();
-        self.media.completed(now, issued, far);
-        self.turn_if(was, now, cx);
-        if self.waiting() > 0 {
-            cx.run(queue);
+        if self.media.asks() {
+            let was = self.media.is_disk();
+            let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
+            self.media.completed(now, r.issued, far);
+            self.turn_if(was, now, cx);
+        }
+        if self.waiting > 0 {
+            cx.run(r.queue);
         }
     }
 
     fn requeue(&mut self, now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
-        let Some(s) = self.left(now, id) else { return };
+        let Some(s) = self.left(id) else { return };
+        self.fair.leaf_mut(s.leaf).left(now);
         self.lane.inside -= u32::from(s.lane);
         if let Some(lead) = s.lead {
             self.begin.withdrawn(now, lead);
@@ -635,6 +607,7 @@ impl Scheduler for Paternoster {
             SlotPlace::Nowhere | SlotPlace::Inside => return,
         }
         self.slots[gone.index()].place = SlotPlace::Nowhere;
+        self.waiting -= 1;
         if let Some(lead) = s.lead {
             self.begin.withdrawn(now, lead);
         }

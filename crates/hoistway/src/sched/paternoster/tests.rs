@@ -446,7 +446,7 @@ fn groups_targets_and_processes_come_and_go_under_load() {
         while outstanding > 0 {
             outstanding -= u32::from(b.step().is_some());
         }
-        assert_eq!((b.sched.waiting(), b.sched.inside, b.sched.w), (0, 0, 0));
+        assert_eq!((b.sched.waiting, b.sched.inside, b.sched.w), (0, 0, 0));
         assert!(
             b.sched.fair.leaves_kept() <= procs.len() * groups.len() * 2,
             "leaves are given back"

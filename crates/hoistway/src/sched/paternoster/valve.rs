@@ -346,6 +346,7 @@ impl Valve {
     }
 
     /// A completion; true when other limits came into force.
+    #[inline]
     pub fn completed(&mut self, now: Instant, done: Done, around: Around) -> bool {
         let Some(measured) = self.meter.completed(now, done, self.in_force.cut) else {
             return false;
@@ -356,6 +357,7 @@ impl Valve {
         before != self.in_force
     }
 
+    #[cold]
     fn judge_epoch(&mut self, measured: &Measured, around: Around) {
         let rate = measured.sample.rate;
         match self.phase {

@@ -253,8 +253,9 @@ pub unsafe extern "C" fn hw_switch(
 pub(crate) fn find(name: &str) -> Result<&'static sched::Entry, Failure> {
     sched::find(name).ok_or_else(|| {
         let near = nearest(name, sched::SCHEDULERS.iter().map(|e| e.name));
-        let hint =
-            near.map_or_else(|| "hw_scheduler_name lists them".into(), |n| format!("meant {n}?"));
+        let meant = || near.map(|n| format!("meant {n}?"));
+        let hint = (sched::why_missing(name).map(str::to_string).or_else(meant))
+            .unwrap_or_else(|| "hw_scheduler_name lists them".into());
         Failure::new(hw_code::HW_E_NAME, format!("there is no scheduler '{name}'; {hint}"))
     })
 }

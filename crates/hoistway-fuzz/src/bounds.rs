@@ -55,8 +55,6 @@ const SCHEDULERS: &[Row] = &[
     ("cfq", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
     ("cfq-2.6.30", |s| ms(s, "slice_idle"), IDLES),
     ("cfq-2.6.32", |s| ms(s, "slice_idle"), IDLES),
-    ("cfq-2.6.33", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
-    ("cfq-2.6.35", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
     ("cfq-2.6.38", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
 ];
 

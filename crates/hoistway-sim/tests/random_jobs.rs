@@ -79,6 +79,7 @@ fn host(rng: &mut Rng) -> HostConfig {
         ("commit_s", &[1.into()]),
         ("readahead_variant", &["ra30".into(), "ra61".into()]),
         ("block_profile", &["legacy".into(), "multi-queue".into()]),
+        ("max_request_kib", &[4.into(), 64.into()]),
         ("run_at_completion", &["never".into(), "scsi".into()]),
         ("delayed_rerun", &[true.into(), false.into()]),
         ("bfq_base", &["5.3".into(), "6.1".into(), "hoistway".into()]),
@@ -233,7 +234,7 @@ fn random_jobs_end_and_repeat_themselves() {
     let seeds = number("SEEDS").unwrap_or(1000);
     let drives: Vec<DriveFile> =
         DriveFile::ids().into_iter().map(|id| DriveFile::load(id).unwrap()).collect();
-    assert_eq!(drives.len(), 22);
+    assert_eq!(drives.len(), 28);
     let (mut ran, mut commands) = (0u64, 0);
     for seed in only.map_or(1..seeds + 1, |s| s..s + 1) {
         let mut rng = stream(seed, "random job");

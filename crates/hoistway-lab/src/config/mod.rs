@@ -127,6 +127,9 @@ impl fmt::Display for ConfigError {
         match self {
             ConfigError::Unknown { name, nearest } => {
                 write!(f, "no configuration '{name}'")?;
+                if let Some(why) = hoistway::sched::why_missing(name) {
+                    return write!(f, ": {why}");
+                }
                 meant(f, nearest)?;
                 write!(f, " (`hoistway list configs` lists them)")
             }
@@ -488,6 +491,7 @@ pub(crate) mod tests {
         let cases = [
             ("mq-deadlin", "did you mean 'mq-deadline'?"),
             ("lat-kyber", "no configuration 'lat-kyber'"),
+            ("cfq-2.6.33", "choose cfq-2.6.32, cfq (2.6.34) or cfq-2.6.38"),
             ("io.cost", "did you mean 'cost-none'?"),
             ("iocost-bfq", "did you mean 'cost-bfq'?"),
             ("bfq-io.latency", "did you mean 'lat-bfq'?"),

@@ -236,6 +236,11 @@ impl DriveFile {
         value.and_then(|i| u64::try_from(i).ok()).expect(CHECKED)
     }
 
+    /// The value of an integer key that may be missing: 0 then.
+    pub fn u64_or_0(&self, table: &str, key: &str) -> u64 {
+        if self.value(table, key).is_some() { self.u64(table, key) } else { 0 }
+    }
+
     /// The value of a required number key.
     pub fn f64(&self, table: &str, key: &str) -> f64 {
         self.opt_f64(table, key).expect(CHECKED)

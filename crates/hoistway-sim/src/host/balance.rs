@@ -185,11 +185,13 @@ pub(super) struct Dirtier {
     pub since: Instant,
     /// Pages until the next check.
     pub every: u64,
+    /// It was the one that the count of its processor fell to (`wb30`, which uses nothing else here).
+    pub due: bool,
 }
 
 impl Dirtier {
     pub fn new() -> Dirtier {
-        Dirtier { dirtied: 0, since: Instant::ZERO, every: 32 }
+        Dirtier { dirtied: 0, since: Instant::ZERO, every: 32, due: false }
     }
 }
 
@@ -268,16 +270,16 @@ mod tests {
     fn scenario_12_short_pauses_are_carried_on_and_long_ones_slept() {
         let pace = FlusherPace { rate: 7680, ..FlusherPace::new() };
         let now = Instant::ZERO + Nanos::secs(5);
-        let mut d = Dirtier { dirtied: 32, since: now, every: 32 };
+        let mut d = Dirtier { dirtied: 32, since: now, ..Dirtier::new() };
         assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Go);
         assert_eq!((d.dirtied, d.since), (0, now + Nanos(4_166_666)));
-        let mut d = Dirtier { dirtied: 128, since: now, every: 32 };
+        let mut d = Dirtier { dirtied: 128, since: now, ..Dirtier::new() };
         let length = Nanos(16_666_666);
         assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Pause { length, again: false });
         let length = Nanos::ms(200);
         assert_eq!(d.check(now, &pace, 0, 300_000), Verdict::Pause { length, again: true });
         // A writer that was away for long gets no credit for it.
-        let mut d = Dirtier { dirtied: 8, since: Instant::ZERO, every: 32 };
+        let mut d = Dirtier { dirtied: 8, ..Dirtier::new() };
         assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Go);
         assert_eq!(d.since, now);
     }

@@ -329,6 +329,9 @@ impl Kernel {
             dirtied.push((task.p, FileId(file), a, b));
         }
         task.dirtier.dirtied += fresh;
+        if let Some(old) = &mut self.writeback.old {
+            task.dirtier.due = old.dirtied(task.p, fresh);
+        }
         self.writeback.dirtied(&self.files[file], fresh);
         if self.files[file].listed == Listed::No {
             self.writeback.list(now, file, &mut self.files, &mut self.sleepers);

@@ -21,6 +21,8 @@ const PASS: u64 = 1024;
 /// (specs/blk-mq-and-noop.md 5). The distance keeps it from going back and forth with each request.
 const CONGESTED: u64 = 113;
 const RELAXED: u64 = 103;
+/// Pages between two checks while too much is held.
+const EVERY_EXCEEDED: u64 = 8;
 /// How long a pass or a writer waits for the congestion to end.
 const PATIENCE: Nanos = Nanos::ms(100);
 
@@ -36,8 +38,10 @@ pub(super) struct Old {
     background: bool,
     /// Pages left in the pass under way.
     pass: u64,
-    /// Pages that a writer may dirty between two checks while little is held (one processor).
+    /// Pages that may be dirtied on a processor between two checks while little is held.
     ratio: u64,
+    /// Pages dirtied on each processor since its last check.
+    dirtied: Vec<u64>,
     /// Processes that wait for the end of the pool's congestion, at most for a while.
     waiters: Vec<u32>,
     /// Chunks that writers were told to write.
@@ -45,8 +49,9 @@ pub(super) struct Old {
 }
 
 impl Old {
-    /// For a machine of `ram` bytes.
-    pub fn new(ram: u64) -> Old {
+    /// For a machine of `ram` bytes and so many processors; 0: unknown, taken as one.
+    pub fn new(ram: u64, cpus: u64) -> Old {
+        let cpus = cpus.max(1);
         Old {
             exceeded: false,
             async_out: 0,
@@ -55,15 +60,29 @@ impl Old {
             pass: 0,
             // A thirty-second of memory: enough for one check to be cheap, and little enough for all
             // processors together not to overrun the limit.
-            ratio: (ram / PAGE / 32).clamp(16, 1024),
+            ratio: (ram / PAGE / (32 * cpus)).clamp(16, 1024),
+            dirtied: vec![0; cpus as usize],
             waiters: Vec::new(),
             chunks: 0,
         }
     }
 
-    /// Pages a writer may dirty between two checks (one processor).
-    pub fn every(&self) -> u64 {
-        if self.exceeded { 8 } else { self.ratio }
+    /// Pages that process `p` may dirty until somebody on its processor is checked. Which one that is, chance
+    /// decides: one that writes little beside others that write much is checked too.
+    pub fn room(&self, p: usize) -> u64 {
+        let every = if self.exceeded { EVERY_EXCEEDED } else { self.ratio };
+        every.saturating_sub(self.dirtied[p % self.dirtied.len()])
+    }
+
+    /// Process `p` dirtied pages. True: it is to be checked, and the count of its processor begins again.
+    pub fn dirtied(&mut self, p: usize, pages: u64) -> bool {
+        let cpus = self.dirtied.len();
+        self.dirtied[p % cpus] += pages;
+        let due = self.room(p) == 0;
+        if due {
+            self.dirtied[p % cpus] = 0;
+        }
+        due
     }
 
     /// Waits for the end of the congestion; the time to wait at most.
@@ -112,7 +131,7 @@ fn old(writeback: &mut WritebackState) -> &mut Old {
 pub(super) fn throttle(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict {
     let (t, held) = (k.writeback.thresholds, k.writeback.held());
     if held <= t.limit || held < t.freerun {
-        return writer_over(now, task, k);
+        return writer_over(now, k);
     }
     let old = old(&mut k.writeback);
     old.exceeded = true;
@@ -127,12 +146,11 @@ pub(super) fn throttle(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict
 }
 
 /// The writer goes on (host.md 8.2, step 4).
-fn writer_over(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict {
+fn writer_over(now: Instant, k: &mut Kernel) -> Verdict {
     let w = &mut k.writeback;
     if w.held() < w.thresholds.limit {
         old(w).exceeded = false;
     }
-    task.dirtier.dirtied = 0;
     if w.dirty > w.thresholds.background {
         old(w).background = true;
         w.rouse(now, 0, &mut k.sleepers);
@@ -143,13 +161,13 @@ fn writer_over(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict {
 /// A writer's own write-back: the next bio of its chunk, of which `left` pages are to go.
 pub(super) fn write_chunk(now: Instant, task: &mut Task, k: &mut Kernel, left: u64) -> Verdict {
     if left == 0 {
-        return writer_over(now, task, k);
+        return writer_over(now, k);
     }
     if let Some(pages) = push_bio(now, task, k, left, None) {
         return Verdict::Write(left - pages);
     }
     if k.writeback.held() <= k.writeback.thresholds.limit {
-        return writer_over(now, task, k);
+        return writer_over(now, k);
     }
     let length = old(&mut k.writeback).patience(task.p);
     Verdict::Pause { length, again: true }
@@ -248,8 +266,8 @@ mod tests {
     #[test]
     fn the_pool_is_congested_between_two_marks_and_wakes_who_waits() {
         let mut s = Sleepers::new(Nanos::us(1));
-        let mut old = Old::new(2 << 30);
-        assert_eq!(old.every(), 1024);
+        let mut old = Old::new(2 << 30, 0);
+        assert_eq!(old.room(5), 1024);
         (0..CONGESTED).for_each(|_| old.submitted(Instant::ZERO, &mut s));
         assert_eq!((old.patience(7), old.patience(8)), (PATIENCE, PATIENCE));
         old.patience_over(7);
@@ -263,5 +281,18 @@ mod tests {
         // Nobody waits for a pool that is not congested.
         old.patience(7);
         assert!(old.waiters.is_empty());
+    }
+
+    #[test]
+    fn pages_are_counted_per_processor_and_the_last_writer_is_checked() {
+        let mut old = Old::new(256 << 20, 2);
+        assert_eq!(old.room(0), 1024);
+        // 0 and 2 share a processor, 1 has the other.
+        assert!(!old.dirtied(0, 1000) && !old.dirtied(1, 1000));
+        assert_eq!((old.room(2), old.room(3)), (24, 24));
+        assert!(old.dirtied(2, 24), "few of them are its own");
+        assert_eq!((old.room(0), old.room(1)), (1024, 24));
+        old.exceeded = true;
+        assert_eq!((old.room(0), old.room(1)), (8, 0));
     }
 }

@@ -149,8 +149,8 @@ impl Writing {
         let at = (self.offset + self.done) / PAGE;
         let cost = k.costs.call(bs);
         let calls = task.run_length(now, self.left, cost);
-        let every = k.writeback.check_every(&task.dirtier);
-        let end = self.reach(at, calls, every.saturating_sub(task.dirtier.dirtied).max(1));
+        let room = k.writeback.room(task.p, &task.dirtier);
+        let end = self.reach(at, calls, room.max(1));
         // A page that is being read is locked until it is there.
         let locked = k.cache.find(file, at, end, |x| x.cached & !x.ready);
         if locked == at {
@@ -162,7 +162,7 @@ impl Writing {
             self.entered = true;
             return k.wait_for_memory(now, task.p);
         }
-        let check = task.dirtier.dirtied >= k.writeback.check_every(&task.dirtier);
+        let check = k.writeback.due(task.p, &task.dirtier);
         let bytes = (end - at) * PAGE;
         if self.done == 0 && bytes >= bs {
             return self.calls_over(now, file, cost, bytes / bs, check);

@@ -159,7 +159,8 @@ impl WritebackState {
             links: Links::new(0),
             interval: centisecs(config.dirty_writeback_centisecs),
             expire: centisecs(config.dirty_expire_centisecs),
-            old: (config.writeback_variant == Variant::Wb30).then(|| Old::new(config.ram)),
+            old: (config.writeback_variant == Variant::Wb30)
+                .then(|| Old::new(config.ram, config.cpus)),
             dirty_max: 0,
             held_max: 0,
             owner_changes: 0,
@@ -384,15 +385,20 @@ impl WritebackState {
 
     // Throttling.
 
-    /// Pages that a writer may dirty between two checks.
-    pub fn check_every(&self, dirtier: &Dirtier) -> u64 {
-        if let Some(old) = &self.old {
-            old.every()
-        } else if self.held() > self.thresholds.limit {
-            EVERY_ABOVE
-        } else {
-            dirtier.every
+    /// Pages that process `p` may dirty until it is checked.
+    pub fn room(&self, p: usize, dirtier: &Dirtier) -> u64 {
+        match &self.old {
+            Some(old) => old.room(p),
+            None if self.held() > self.thresholds.limit => {
+                EVERY_ABOVE.saturating_sub(dirtier.dirtied)
+            }
+            None => dirtier.every.saturating_sub(dirtier.dirtied),
         }
+    }
+
+    /// Process `p`, which has just dirtied pages, is to be checked.
+    pub fn due(&self, p: usize, dirtier: &Dirtier) -> bool {
+        if self.old.is_some() { dirtier.due } else { self.room(p, dirtier) == 0 }
     }
 
     /// The check of a writer that has dirtied pages of an inode of flusher `i` (host.md 8.1).
@@ -412,7 +418,7 @@ impl WritebackState {
             // The root of the distance: as many writers as that may each use up their pages between two
             // checks, and the limit still holds.
             let every = 1 << ((limit - held).ilog2() / 2);
-            *dirtier = Dirtier { dirtied: 0, since: now, every };
+            *dirtier = Dirtier { dirtied: 0, since: now, every, due: false };
             return Verdict::Go;
         }
         self.ask_background(now, i, sleepers);

@@ -10,6 +10,10 @@
 //! its bytes are consumed and its decoding paid, and the next follows at once, so that a player that was held up for S
 //! seconds catches up at the speed at which it reads and decodes.
 //!
+//! *Sound.* With `sound` the clock is that of the sound, which is in the same file: the player keeps so much of it decoded
+//! ahead. When that is used up the clock stops until the film goes on, so that no frame is later than that, however long
+//! the player was held up.
+//!
 //! *Frames.* Groups of 12: one large frame and eleven small ones, six times smaller; each times a log-normal factor of
 //! mean 1 and 20 % spread; the mean is the bit rate over 8 fps. Sizes and decoding times depend on seed and process alone.
 //!
@@ -60,6 +64,11 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
             name: "decode",
             default: "5 ms",
             doc: "Mean of the exponential time it takes to decode a frame.",
+        },
+        ParamDoc {
+            name: "sound",
+            default: "none",
+            doc: "Length of the sound that is decoded ahead; the film's clock stops when it is used up.",
         },
     ],
     counts: &[
@@ -119,6 +128,8 @@ struct VideoPlayer {
     file: FileId,
     chunk: u64,
     period: Nanos,
+    /// The sound decoded ahead; `None`: the film's clock is the wall's.
+    sound: Option<Nanos>,
     frames: Vec<Frame>,
     /// When frame 0 was ready.
     t0: Option<Instant>,
@@ -183,6 +194,7 @@ impl VideoPlayer {
             file: build.host.add_file(bytes)?,
             chunk,
             period: Nanos((1e9 / fps) as u64),
+            sound: params.time("sound")?.map(Nanos),
             frames,
             t0: None,
             at: 0,
@@ -194,6 +206,11 @@ impl VideoPlayer {
     /// When frame `k` is due.
     fn due(&self, k: usize) -> Option<Instant> {
         self.t0.map(|t0| t0 + self.period * k as u64)
+    }
+
+    /// When the film's clock stops if frame `at` is not read before.
+    fn stops(&self) -> Option<Instant> {
+        Some(self.due(self.at)? + self.sound?)
     }
 }
 
@@ -217,6 +234,11 @@ impl Load for VideoPlayer {
                 }
                 PlayerStep::Decode => {
                     self.step = PlayerStep::Ready;
+                    if let (Some(stopped), Some(t0)) = (self.stops(), &mut self.t0)
+                        && now > stopped
+                    {
+                        *t0 += now - stopped;
+                    }
                     return Operation::Compute(frame.decode);
                 }
                 PlayerStep::Ready => {
@@ -247,6 +269,9 @@ impl Load for VideoPlayer {
     fn closing(&self, now: Instant) -> Vec<(&'static str, u64)> {
         // A frame that is counted as shown or dropped is not overdue.
         let from = self.at + usize::from(self.step == PlayerStep::Next);
+        // What waits for its bytes holds the clock up.
+        let stops = self.stops().filter(|_| self.step == PlayerStep::Decode);
+        let now = stops.map_or(now, |stops| now.min(stops));
         let overdue = |&k: &usize| self.due(k).is_some_and(|due| due + self.period < now);
         let late = (from..self.frames.len()).take_while(overdue).count() as u64;
         // Its due count follows the count of its fate at the same instant.
@@ -344,6 +369,21 @@ mod tests {
         // is ready 960 + 4 i ms after the time of frame 50, 40 i ms after it: late by more than 40 up to i = 25.
         assert_eq!(dropped, 26, "of which the last is 60 ms late");
         assert_eq!(decided[249] - decided[0], Nanos::ms(249 * 40), "the end is in time again");
+    }
+
+    /// As before, with 340 ms of sound: frame 50 is 340 ms late, 50 + i is 340 - 36 i ms late, more than 40 up to i = 8.
+    #[test]
+    fn the_clock_of_the_film_stops_with_its_sound() {
+        let mut film = player("length = \"10s\"\ndecode = \"1us\"\nsound = \"340ms\"");
+        let stall = |k| if k == 50 { Nanos::secs(1) } else { Nanos::ms(4) };
+        let ([shown, dropped, due], decided) = play(&mut film, stall);
+        assert_eq!((shown, dropped, due), (241, 9, 250));
+        assert_eq!(decided[249] - decided[0], Nanos::ms(249 * 40 + 960 - 340));
+        // Held up when measuring ends: the clock stood still at 340 ms.
+        let mut film = player("length = \"10s\"\ndecode = \"1us\"\nsound = \"340ms\"");
+        film.t0 = Some(ms(1000));
+        (film.at, film.step) = (10, PlayerStep::Decode);
+        assert_eq!(film.closing(ms(9000)), [("frames_dropped", 8), ("frames_due", 8)]);
     }
 
     #[test]

@@ -73,10 +73,9 @@ pub(super) fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobEr
                     .into(),
             });
         }
-        // The legacy layer caps requests at 512 KiB (host.md 1.4) and has one queue.
-        device.max_sectors.0 = device.max_sectors.0.min(1024);
         device.hw_queues = 1;
     }
+    device.max_sectors.0 = device.max_sectors.0.min(job.host.max_request_sectors());
     let mut stack = Stack::new(device, entry, 4096 + 64 * job.procs.len());
     *stack.trace_mut() = match job.trace {
         TraceMode::Off => Trace::off(),

@@ -284,6 +284,26 @@ fn raw_readers_share_the_device_with_files() {
     }
 }
 
+#[test]
+fn requests_of_2009_are_of_128_kib_at_most() {
+    let mut larger = HostConfig::profile("2009").unwrap();
+    larger.set("max_request_kib", &toml::Value::Integer(512)).unwrap();
+    let mean = |host| {
+        let base = Setting {
+            scheduler: "deadline",
+            params: "raw = true",
+            interferers: 4,
+            ..readers("intel-320-160g")
+        };
+        let o = base.run_on(host).unwrap();
+        o.device.read_bytes / o.device.commands / 1024
+    };
+    let own = mean(HostConfig::profile("2009").unwrap());
+    assert!((64..=128).contains(&own), "{own} KiB per command");
+    let larger = mean(larger);
+    assert!((129..=512).contains(&larger), "{larger} KiB per command");
+}
+
 /// More groups than the event queue once had numbers for. Set up one by one, each by a look at all before
 /// it, they would take minutes.
 #[test]

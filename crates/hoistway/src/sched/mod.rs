@@ -321,8 +321,6 @@ pub static SCHEDULERS: &[&Entry] = &[
     &cfq::ENTRY,
     &cfq::ENTRY_30,
     &cfq::ENTRY_32,
-    &cfq::ENTRY_33,
-    &cfq::ENTRY_35,
     &cfq::ENTRY_38,
     &bfq::ENTRY,
     &bfq::early::ENTRY_V1,
@@ -338,6 +336,13 @@ pub static SCHEDULERS: &[&Entry] = &[
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEDULERS.iter().copied().find(|e| e.name == name)
+}
+
+/// Why a scheduler that measurements were published of has no entry, and what to choose.
+pub fn why_missing(name: &str) -> Option<&'static str> {
+    matches!(name, "cfq-2.6.33" | "cfq-2.6.35").then_some(
+        "no text tells its rules apart from those of its neighbours; choose cfq-2.6.32, cfq (2.6.34) or cfq-2.6.38",
+    )
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
     }
     match Config::parse(name) {
         Ok(config) => Ok(Some(show_config(&config))),
-        Err(ConfigError::Unknown { .. }) => Ok(None),
+        Err(ConfigError::Unknown { .. }) if sched::why_missing(name).is_none() => Ok(None),
         Err(error) => Err(Failure::Usage(error.to_string())),
     }
 }

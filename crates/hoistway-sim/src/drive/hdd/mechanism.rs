@@ -1,9 +1,10 @@
 //! One actuator: its queue, buffer and read-ahead, and the choice of its next operation
-//! (specs/drives.md 3.3 to 3.6).
+//! (specs/drives.md 3.3 to 3.6, 3.8).
 
 use super::Bus;
 use super::dirty::{Extent, Extents};
 use super::geometry::{Geometry, MediaPos, ns};
+use super::shingled::{Cleaning, Shingles, WritePlace};
 use crate::drive::DriveFile;
 use std::collections::VecDeque;
 
@@ -22,6 +23,10 @@ pub(super) struct Access {
 pub(super) struct Mechanism {
     geometry: Geometry,
     cfg: Config,
+    /// Of a drive with shingled bands.
+    shingles: Option<Shingles>,
+    /// Where byte 0 lies on the medium: behind the media cache.
+    base: u64,
     /// Reads and uncached writes, in no order; ties are decided by number.
     queue: Vec<QueuedAccess>,
     /// Writes that wait for room in the buffer.
@@ -77,6 +82,10 @@ struct QueuedAccess {
     number: u64,
     from: MediaPos,
     to: MediaPos,
+    /// More positioning: the data lie in several places (3.8).
+    extra: u64,
+    /// Some of them in the media cache: it continues no read-ahead.
+    cached: bool,
     /// Not yet looked up in the segments.
     fresh: bool,
 }
@@ -122,6 +131,11 @@ enum Work {
         start: u64,
         end: u64,
         to: MediaPos,
+        /// Into the media cache.
+        logged: bool,
+    },
+    Clean {
+        cleaning: Cleaning,
     },
 }
 
@@ -131,6 +145,7 @@ enum Choice {
     Continue(usize),
     Go(usize),
     Destage(u64),
+    Clean(u64),
 }
 
 /// Dirty extents looked at on each side of the head.
@@ -144,8 +159,13 @@ impl Mechanism {
         let f = |key| file.f64("hdd", key);
         let kib = |key| file.u64("hdd", key) * 1024;
         let buffer = kib("write_buffer_kib");
+        let shingles =
+            Shingles::new(file, capacity, ns(file.opt_f64("hdd", "clean_idle_ms").unwrap_or(0.0)));
+        let base = shingles.as_ref().map_or(0, |s| s.cache);
         Mechanism {
-            geometry: Geometry::new(file, capacity).expect("checked when the file was read"),
+            geometry: Geometry::new(file, base + capacity).expect("checked when the file was read"),
+            shingles,
+            base,
             cfg: Config {
                 overhead: ns(f("cmd_overhead_us") / 1e3),
                 settle: ns(f("write_settle_ms")),
@@ -180,6 +200,12 @@ impl Mechanism {
         }
     }
 
+    /// What a shingled drive keeps account of.
+    #[cfg(test)]
+    pub fn shingles(&self) -> Option<&Shingles> {
+        self.shingles.as_ref()
+    }
+
     /// Bytes in the write buffer.
     #[cfg(test)]
     pub fn dirty_bytes(&self) -> u64 {
@@ -190,8 +216,11 @@ impl Mechanism {
     pub fn next_event(&self) -> Option<u64> {
         match &self.busy {
             Some(busy) => Some(busy.until),
-            None if self.dirty.is_empty() => None,
-            None => Some(self.activity + self.cfg.idle),
+            None if !self.dirty.is_empty() => Some(self.activity + self.cfg.idle),
+            None => {
+                let shingles = self.shingles.as_ref()?;
+                shingles.next_band().map(|_| self.activity + shingles.idle)
+            }
         }
     }
 
@@ -205,18 +234,40 @@ impl Mechanism {
             self.admit(now, bus);
         } else {
             self.number += 1;
-            self.queue.push(QueuedAccess {
-                access,
-                arrival: now,
-                number: self.number,
-                from: self.geometry.place(access.start),
-                to: self.geometry.place(access.end),
-                fresh: true,
-            });
+            let queued = self.queued(now, access);
+            self.queue.push(queued);
         }
         if self.busy.is_none() {
             self.choose(now, bus);
         }
+    }
+
+    /// Where byte `at` lies in its own place.
+    fn place(&self, at: u64) -> MediaPos {
+        self.geometry.place(self.base + at)
+    }
+
+    /// Of a shingled drive a read goes to its first piece; each further one costs the way there and half a turn.
+    fn queued(&self, arrival: u64, access: Access) -> QueuedAccess {
+        let Access { write, start, end, .. } = access;
+        let (from, to) = (self.place(start), self.place(end));
+        let plain = QueuedAccess {
+            access,
+            arrival,
+            number: self.number,
+            from,
+            to,
+            extra: 0,
+            cached: false,
+            fresh: true,
+        };
+        let Some(shingles) = self.shingles.as_ref().filter(|_| !write) else { return plain };
+        let (log, pieces) = shingles.read(start, end);
+        let Some(log) = log.or((pieces > 1).then_some(self.base + start)) else { return plain };
+        let (first, way) = (self.geometry.place(log), self.geometry.seek.time(from.cyl));
+        let last = MediaPos { clock: first.clock + (to.clock - from.clock), ..first };
+        let extra = (pieces - 1) * (way + self.geometry.rev / 2);
+        QueuedAccess { from: first, to: last, extra, cached: true, ..plain }
     }
 
     pub fn flush(&mut self, now: u64, job: u32, bus: &mut Bus) {
@@ -232,10 +283,15 @@ impl Mechanism {
         if let Some(busy) = self.busy.take() {
             match busy.work {
                 Work::Command { queued, base } => self.command_over(&busy, queued, base, bus),
-                Work::Destage { start, end, to } => {
+                Work::Destage { start, end, to, logged } => {
                     self.dirty_bytes -= end - start;
-                    self.head = Head { cyl: to.cyl, lba: end };
+                    self.head = Head { cyl: to.cyl, lba: if logged { 0 } else { end } };
                     self.destaged_to = Some(end);
+                }
+                Work::Clean { cleaning } => {
+                    let Cleaning { end, .. } = cleaning;
+                    self.head = Head { cyl: self.place(end).cyl, lba: end };
+                    self.destaged_to = None;
                 }
             }
         }
@@ -259,8 +315,9 @@ impl Mechanism {
         self.head = Head { cyl: queued.to.cyl, lba: end };
         if !write {
             self.extend_segment(base.unwrap_or(start), start, end);
-            let (clock, rate) = (queued.to.clock, self.geometry.rate(end));
-            self.read_ahead = Some(ReadAhead { base: end, since: until, clock, rate });
+            let (clock, rate) = (queued.to.clock, self.geometry.rate(self.base + end));
+            self.read_ahead =
+                (!queued.cached).then_some(ReadAhead { base: end, since: until, clock, rate });
         }
     }
 
@@ -276,6 +333,7 @@ impl Mechanism {
             Some(Choice::Continue(at)) => self.begin_continued(now, at),
             Some(Choice::Go(at)) => self.begin_command(now, at),
             Some(Choice::Destage(start)) => self.begin_destage(now, start),
+            Some(Choice::Clean(band)) => self.begin_cleaning(now, band),
         }
     }
 
@@ -323,7 +381,7 @@ impl Mechanism {
             (start, end) = (start.min(x.start), end.max(x.end));
             (arrival, number) = (arrival.min(x.arrival), number.min(x.number));
         }
-        let from = self.geometry.place(start);
+        let from = self.place(start);
         self.dirty.insert(Extent { start, end, arrival, number, from });
         self.dirty_bytes += end - start;
         if !self.queue.is_empty() {
@@ -385,7 +443,17 @@ impl Mechanism {
             self.best_queued(now, &mut best);
         }
         if !self.dirty.is_empty() && self.may_destage(now) {
-            self.best_extent(now, flushing, &mut best);
+            match self.shingles {
+                None => self.best_extent(now, flushing, &mut best),
+                Some(_) => self.best_shingled(now, flushing, &mut best),
+            }
+        }
+        // Only a drive with nothing else to do cleans for its own sake.
+        if let (None, Some(s)) = (&best, &self.shingles)
+            && self.dirty.is_empty()
+            && now >= self.activity + s.idle
+        {
+            return s.next_band().map(Choice::Clean);
         }
         best.map(|(_, _, choice)| choice)
     }
@@ -403,7 +471,8 @@ impl Mechanism {
     fn best_queued(&self, now: u64, best: &mut Option<(f64, u64, Choice)>) {
         let window = self.continued_window(now);
         let lies_ahead = |q: &QueuedAccess| {
-            !q.access.write && q.access.start >= window.0 && q.access.start <= window.1
+            let Access { write, start, .. } = q.access;
+            !write && !q.cached && start >= window.0 && start <= window.1
         };
         // First what costs nothing: its score lets most others be dropped by a bound.
         for (at, q) in self.queue.iter().enumerate().filter(|(_, q)| lies_ahead(q)) {
@@ -444,6 +513,25 @@ impl Mechanism {
         }
     }
 
+    /// The same of a shingled drive: the extent that goes on where a row of writes has come to, else the oldest of
+    /// those looked at; a full media cache has a band cleaned first.
+    fn best_shingled(&self, now: u64, flushing: bool, best: &mut Option<(f64, u64, Choice)>) {
+        let shingles = self.shingles.as_ref().expect("asked of a shingled drive only");
+        let free = flushing || self.dirty_bytes >= self.cfg.high;
+        let penalty = if free { 0.0 } else { self.cfg.penalty };
+        let extents = || self.dirty.up_from(0).take(2 * EXTENTS_LOOKED_AT);
+        let to = |x: &Extent| shingles.place(x.start, x.end);
+        let in_band = extents().find(|x| matches!(to(x), WritePlace::Band(_)));
+        let Some(x) = in_band.or_else(|| extents().min_by_key(|x| x.number)) else { return };
+        let (place, choice) = match to(&x) {
+            WritePlace::Band(_) => (x.from, Choice::Destage(x.start)),
+            WritePlace::Log(log, _) => (self.geometry.place(log), Choice::Destage(x.start)),
+            WritePlace::Full(band) => (x.from, Choice::Clean(band)),
+        };
+        let cost = self.position(place, true, now, now % self.geometry.rev) as f64 + penalty;
+        offer(best, cost - self.credit(now, x.arrival), x.number, choice);
+    }
+
     fn may_destage(&self, now: u64) -> bool {
         !self.flushes.is_empty()
             || self.dirty_bytes >= self.cfg.high
@@ -482,7 +570,7 @@ impl Mechanism {
         let then = now + self.cfg.overhead;
         let phase = then % self.geometry.rev;
         let media = then + self.position(queued.from, queued.access.write, then, phase);
-        let until = media + (queued.to.clock - queued.from.clock);
+        let until = media + (queued.to.clock - queued.from.clock) + queued.extra;
         // The data of a write come over the link while the arm moves.
         let media = if queued.access.write { then } else { media };
         let work = Work::Command { queued, base: None };
@@ -492,15 +580,55 @@ impl Mechanism {
     fn begin_destage(&mut self, now: u64, start: u64) {
         self.end_read_ahead(now);
         let extent = self.dirty.remove(start).expect("it was just looked at");
-        let end = extent.end.min(start + self.cfg.chunk);
-        let to = self.geometry.place(end);
+        let mut end = extent.end.min(start + self.cfg.chunk);
+        let place = self.shingles.as_ref().map(|s| s.place(start, end));
+        end = match place {
+            Some(WritePlace::Band(to)) => end.min(to),
+            Some(WritePlace::Log(_, most)) => end.min(start + most),
+            _ => end,
+        };
         if end < extent.end {
-            self.dirty.insert(Extent { start: end, from: to, ..extent });
+            self.dirty.insert(Extent { start: end, from: self.place(end), ..extent });
         }
-        let media = now + self.position(extent.from, true, now, now % self.geometry.rev);
-        let until = media + (to.clock - extent.from.clock);
-        let work = Work::Destage { start, end, to };
+        let (from, to) = match place {
+            Some(WritePlace::Log(log, _)) => {
+                (self.geometry.place(log), self.geometry.place(log + (end - start)))
+            }
+            _ => (extent.from, self.place(end)),
+        };
+        let logged = matches!(place, Some(WritePlace::Log(..)));
+        match &mut self.shingles {
+            Some(s) if logged => s.logged(start, end),
+            Some(s) => s.banded(start, end),
+            None => {}
+        }
+        let media = now + self.position(from, true, now, now % self.geometry.rev);
+        let until = media + (to.clock - from.clock);
+        let work = Work::Destage { start, end, to, logged };
         self.busy = Some(Busy { until, begun: now, media, work });
+    }
+
+    /// The band is read, what the cache holds of it is fetched, the band is written (3.8). Nothing interrupts it.
+    fn begin_cleaning(&mut self, now: u64, band: u64) {
+        self.end_read_ahead(now);
+        let shingles = self.shingles.as_mut().expect("chosen of a shingled drive only");
+        let cleaning = shingles.clean(band);
+        let (from, to) = (self.place(cleaning.start), self.place(cleaning.end));
+        let (whole, half) = (to.clock - from.clock, self.geometry.rev / 2);
+        let media = now + self.position(from, false, now, now % self.geometry.rev);
+        let seek = &self.geometry.seek;
+        // The cache lies at the outermost cylinders; its pieces of a band are scattered in it.
+        let log = self.geometry.place(0);
+        let fetch = match cleaning.pieces {
+            0 => 0,
+            n => {
+                let way = 2 * seek.time(from.cyl.abs_diff(log.cyl));
+                let rate = self.geometry.rate(0);
+                way + n * (half + seek.time(1)) + (cleaning.bytes as f64 / rate) as u64
+            }
+        };
+        let until = media + whole + fetch + half + self.cfg.settle + whole;
+        self.busy = Some(Busy { until, begun: now, media, work: Work::Clean { cleaning } });
     }
 
     // ---- Read-ahead and segments (3.4).

@@ -13,6 +13,7 @@
 mod dirty;
 mod geometry;
 mod mechanism;
+mod shingled;
 
 use super::keys::Key;
 use super::rate::Rate;
@@ -64,6 +65,15 @@ const HDD_KEYS: &[Key] = &[
     Key::kib1("destage_chunk_kib", "Most that one destaging operation writes."),
     Key::ms("age_weight_ms_per_s", "Positioning time that one second of waiting outweighs."),
     Key::ms("age_limit_ms", "Waiting time from which a command goes first; 0 = none."),
+    Key::mib(
+        "media_cache_mib",
+        "Media cache of a drive with shingled bands (per actuator); 0: it has none.",
+    )
+    .or("0"),
+    Key::mib("band_mib", "Size of a shingled band.").or("0"),
+    Key::mib("media_cache_used_mib", "What of the cache is in use at first, of all bands alike.")
+        .or("0"),
+    Key::ms("clean_idle_ms", "Idle time after which bands are cleaned.").or("0"),
 ];
 
 fn check(file: &DriveFile) -> Result<(), Wrong> {
@@ -71,10 +81,29 @@ fn check(file: &DriveFile) -> Result<(), Wrong> {
     if file.bool("hdd", "write_cache") && file.u64("hdd", "write_buffer_kib") < 8 {
         return wrong("write_buffer_kib", "must be at least 8 when write_cache = true");
     }
-    if shares(file).into_iter().any(|share| Geometry::new(file, share).is_none()) {
+    let cache = file.u64_or_0("hdd", "media_cache_mib") << 20;
+    if cache > 0 {
+        check_shingles(file, cache)?;
+    }
+    if shares(file).into_iter().any(|share| Geometry::new(file, cache + share).is_none()) {
         let what = "makes no drive: a track must hold at least a sector, and a whole read may not \
                     take more than a century; check the rates, rpm, zones and capacity";
         return wrong("outer_mb_s", what);
+    }
+    Ok(())
+}
+
+fn check_shingles(file: &DriveFile, cache: u64) -> Result<(), Wrong> {
+    let wrong = |key, what: &str| Err(Wrong { table: "hdd", key, what: what.into() });
+    let band = file.u64_or_0("hdd", "band_mib") << 20;
+    if band == 0 || band > cache {
+        return wrong("band_mib", "must be at least 1 and at most media_cache_mib");
+    }
+    if file.u64_or_0("hdd", "media_cache_used_mib") << 20 > cache {
+        return wrong("media_cache_used_mib", "must be at most media_cache_mib");
+    }
+    if !file.bool("hdd", "write_cache") || file.host.fua {
+        return wrong("media_cache_mib", "needs write_cache = true and [host] fua = false");
     }
     Ok(())
 }

@@ -125,3 +125,68 @@ fn the_age_limit_puts_the_oldest_first() {
     let ms = now.as_nanos() / 1_000_000;
     assert!((50..90).contains(&ms), "{ms} ms");
 }
+
+fn shingled(keys: &str) -> Result<Hdd, String> {
+    let text = format!(
+        "schema = 1\nbase = \"hdd-smr-8tb\"\nname = \"a small one\"\n[identity]\ncapacity_bytes = 80000000000\n\
+         [hdd]\nmedia_cache_mib = 64\n{keys}\n"
+    );
+    DriveFile::parse("small.toml", &text).map(|f| Hdd::new(&f)).map_err(|e| e.to_string())
+}
+
+/// 64 scattered blocks and a flush: a few turns of the disk into the media cache. If it is full each cleaned band makes
+/// room for a few blocks, and takes more than twice 30 MiB of reading and writing.
+#[test]
+fn a_shingled_drive_is_fast_as_long_as_its_media_cache_has_room() {
+    let flushed = |keys: &str| {
+        let mut drive = shingled(keys).unwrap();
+        for n in 0..64 {
+            drive.handle(Instant::ZERO, command(n, Op::Write, (n * 977 % 64) << 30, 4096));
+        }
+        drive.handle(Instant::ZERO, command(99, Op::Flush, 0, 0));
+        let (done, end) = drain(&mut drive, Instant::ZERO);
+        assert_eq!(done.len(), 65);
+        let shingles = drive.mechanisms[0].shingles().unwrap();
+        assert_eq!(shingles.next_band(), None, "left alone it cleans what there is");
+        (done.iter().find(|c| c.tag == 99).unwrap().at - Instant::ZERO, end - Instant::ZERO)
+    };
+    let (room, cleaned) = flushed("");
+    assert!(room < Nanos::ms(100), "{room:?}");
+    // 64 blocks in 64 bands.
+    assert!((Nanos::secs(20)..Nanos::secs(70)).contains(&cleaned), "{cleaned:?}");
+    let (full, _) = flushed("media_cache_used_mib = 64");
+    assert!((Nanos::secs(3)..Nanos::secs(20)).contains(&full), "{full:?}");
+}
+
+/// A long row of writes goes into its bands once the cache has had one band of it, full or not.
+#[test]
+fn a_shingled_drive_writes_in_sequence_at_the_rate_of_its_zones() {
+    let mut drive = shingled("").unwrap();
+    let mut now = Instant::ZERO;
+    let mib = 1 << 20;
+    for n in 0..1000 {
+        drive.handle(now, command(n, Op::Write, n * mib, mib));
+        // One after the other.
+        now = loop {
+            match drive.poll(now) {
+                DriveOutput::Done(c) => break c.at,
+                DriveOutput::WaitUntil(at) => now = at.expect("the write ends"),
+            }
+        };
+    }
+    let rate = 1000.0 * mib as f64 / (now - Instant::ZERO).0 as f64 * 1e3;
+    assert!((170.0..200.0).contains(&rate), "{rate} MB/s");
+}
+
+#[test]
+fn shingles_that_make_no_drive_are_refused() {
+    for (keys, word) in [
+        ("band_mib = 0", "band_mib"),
+        ("band_mib = 65", "band_mib"),
+        ("media_cache_used_mib = 65", "media_cache_used_mib"),
+        ("write_cache = false", "needs write_cache = true"),
+    ] {
+        let error = shingled(keys).unwrap_err();
+        assert!(error.contains(word) && error.starts_with("small.toml:"), "{error}");
+    }
+}

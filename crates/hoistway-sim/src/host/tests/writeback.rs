@@ -288,7 +288,7 @@ fn scenario_13_the_old_writer_writes_a_chunk_per_check() {
     let b = Bench::new(config("2009", &[]), 1, Nanos::us(100));
     let t = b.host.kernel.writeback.thresholds;
     assert_eq!((t.background, t.limit, t.freerun), (44_564, 89_128, 66_846));
-    assert_eq!(b.host.kernel.writeback.old.as_ref().unwrap().every(), 1024);
+    assert_eq!(b.host.kernel.writeback.old.as_ref().unwrap().room(9), 1024);
 
     // A device that takes its time: pages under write-back stay held, so that the limit is passed.
     let mut b = Bench::new(config("2009", &[]), 1, Nanos::secs(3600));

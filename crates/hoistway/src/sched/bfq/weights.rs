@@ -141,9 +141,10 @@ impl Bfq {
             }
             Line::Device(weight) => written.device = weight,
         }
-        // Quirk Q16: without its override the group stays as it is until the general one is written.
+        // Quirk Q16: without its override the group stays at the weight in force until the general one is written.
+        // That is not one that still waits for the next enqueue: recorded of Linux 6.1.
         let weight = match written.device {
-            None if !keep && line == Line::Device(None) => e.new_weight,
+            None if !keep && line == Line::Device(None) => e.weight,
             device => device.unwrap_or(written.general),
         };
         if e.new_weight != weight {

@@ -46,9 +46,9 @@
 //! switch `preempt_switches_workload`).
 //!
 //! *Versions.* `cfq-2.6.30` is the CFQ of BFQ's first comparison: one tree, no groups, types or
-//! merging, full slices; `cfq-2.6.32` adds the slow start of async queues (`device`). `cfq-2.6.33` and `cfq-2.6.35` are
-//! names for the rules of 2.6.34: the specification tells nothing between them. `cfq-2.6.38` adds what later kernels changed (section 12); most of it is
-//! also there as switches of `cfq`.
+//! merging, full slices; `cfq-2.6.32` adds the slow start of async queues (`device`).
+//! `cfq-2.6.38` adds what later kernels changed (section 12); most of it is also there as switches of `cfq`. Of 2.6.33
+//! and 2.6.35 no text tells rules of their own, so they have no entry.
 //!
 //! Time is counted in ticks of 1 ms, all divisions are of integers: think times and depths depend
 //! on it. A slice or wait of `n` ticks thus lasts up to one tick less.
@@ -88,8 +88,8 @@ use ids::{CtxNo, QueueNo};
 use queue::{CfqCtx, CfqQueues};
 use requests::{RqPool, slot};
 use tunables::{
-    CfqConf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_32, SETTINGS_33, SETTINGS_34, SETTINGS_35,
-    SETTINGS_38, TUNABLES_30, TUNABLES_32, TUNABLES_34, TUNABLES_38,
+    CfqConf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_32, SETTINGS_34, SETTINGS_38, TUNABLES_30,
+    TUNABLES_32, TUNABLES_34, TUNABLES_38,
 };
 
 /// The CFQ of Linux 2.6.34, the main version.
@@ -150,30 +150,6 @@ pub static ENTRY_32: Entry = Entry {
     ..ENTRY
 };
 
-/// The CFQ of Linux 2.6.33, as far as it is known: the rules of 2.6.34.
-pub static ENTRY_33: Entry = Entry {
-    stage: StageInfo {
-        name: "cfq-2.6.33",
-        summary: "CFQ of 2.6.33: by the rules of cfq (2.6.34), no difference is known",
-        source: "specs/cfq.md 12 (Linux 2.6.33, from release history)",
-        ..ENTRY.stage
-    },
-    build: &|setup| Box::new(Cfq::new(setup, &CFQ_33)),
-    ..ENTRY
-};
-
-/// The CFQ of Linux 2.6.35, as far as it is known: the rules of 2.6.34.
-pub static ENTRY_35: Entry = Entry {
-    stage: StageInfo {
-        name: "cfq-2.6.35",
-        summary: "CFQ of 2.6.35: by the rules of cfq (2.6.34), no difference is known",
-        source: "specs/cfq.md 12 (nothing between Linux 2.6.34 and 2.6.36)",
-        ..ENTRY.stage
-    },
-    build: &|setup| Box::new(Cfq::new(setup, &CFQ_35)),
-    ..ENTRY
-};
-
 /// Changes until Linux 2.6.38.
 pub static ENTRY_38: Entry = Entry {
     stage: StageInfo {
@@ -205,9 +181,7 @@ struct Kernel {
 
 static CFQ_30: Kernel = Kernel { entry: &ENTRY_30, version: Version::V30, settings: &SETTINGS_30 };
 static CFQ_32: Kernel = Kernel { entry: &ENTRY_32, version: Version::V30, settings: &SETTINGS_32 };
-static CFQ_33: Kernel = Kernel { entry: &ENTRY_33, version: Version::V34, settings: &SETTINGS_33 };
 static CFQ: Kernel = Kernel { entry: &ENTRY, version: Version::V34, settings: &SETTINGS_34 };
-static CFQ_35: Kernel = Kernel { entry: &ENTRY_35, version: Version::V34, settings: &SETTINGS_35 };
 static CFQ_38: Kernel = Kernel { entry: &ENTRY_38, version: Version::V38, settings: &SETTINGS_38 };
 
 /// Classes in the order in which they are served.

@@ -165,8 +165,6 @@ pub(super) static SETTINGS_30: Settings<CfqConf, CfqEffect> =
     Settings::new("cfq-2.6.30", ROWS_30.split_at(IN_30).0);
 pub(super) static SETTINGS_32: Settings<CfqConf, CfqEffect> =
     Settings::new("cfq-2.6.32", ROWS_32.split_at(IN_30).0);
-pub(super) static SETTINGS_33: Settings<CfqConf, CfqEffect> = Settings::new("cfq-2.6.33", &ROWS_34);
-pub(super) static SETTINGS_35: Settings<CfqConf, CfqEffect> = Settings::new("cfq-2.6.35", &ROWS_34);
 pub(super) static SETTINGS_34: Settings<CfqConf, CfqEffect> = Settings::new("cfq", &ROWS_34);
 pub(super) static SETTINGS_38: Settings<CfqConf, CfqEffect> = Settings::new("cfq-2.6.38", &ROWS_38);
 pub(super) static TUNABLES_30: [Tunable; IN_30] = listed(ROWS_30.split_at(IN_30).0);

@@ -177,12 +177,14 @@ impl Early {
         // The largest budget is trusted from the start.
         b.budgets.assigned = 255;
         b.ncq.tag = HwTag::Yes;
+        // Deviation: begins at the reference of the kind of drive, not at 0 (11.4).
+        let peak = b.rate.peak;
         let mut early = Early {
             release,
             b,
             extra: Rows::new(),
             sync_inflight: 0,
-            peak: 0,
+            peak,
             peak_samples: 0,
             timeout_async: Nanos::ZERO,
             quantum: 0,

@@ -5,6 +5,7 @@ use crate::group::GroupId;
 use crate::knob::KnobErrorKind;
 use crate::sched::bfq::ids::Id;
 use crate::stage::Stage;
+use crate::unit::IoPrio;
 use alloc::string::String;
 
 struct Group {
@@ -29,6 +30,12 @@ impl Group {
         let mut out = String::new();
         self.rig.sched.read_knob(self.group, file, &self.rig.env.cx(), &mut out);
         out
+    }
+
+    /// The group has I/O: what was written comes into force.
+    fn enqueue(&mut self) {
+        let proc = self.rig.env.procs.add(self.group, IoPrio::be(4));
+        self.rig.read(proc, 1_000, 8);
     }
 
     /// The weight that counts from the next enqueue on.
@@ -112,6 +119,7 @@ fn in_the_reference_the_general_weight_takes_the_other_away_which_goes_without_e
     let mut g = Group::new(0);
     g.write(FILE, "200").unwrap();
     g.write(FILE, "8:0 300").unwrap();
+    g.enqueue();
     g.write(FILE, "8:0 default").unwrap();
     // Quirk Q16: the weight in force stays.
     assert_eq!((g.weight(), &*g.read(FILE)), (300, "default 200\n"));
@@ -120,6 +128,16 @@ fn in_the_reference_the_general_weight_takes_the_other_away_which_goes_without_e
     g.write(FILE, "8:0 300").unwrap();
     g.write(FILE, "250").unwrap();
     assert_eq!((g.weight(), &*g.read(FILE)), (250, "default 250\n"));
+}
+
+#[test]
+fn in_the_reference_a_weight_that_was_never_in_force_is_forgotten_with_default() {
+    let mut g = Group::new(0);
+    g.write(FILE, "8:0 1000").unwrap();
+    g.write(FILE, "8:0 default").unwrap();
+    assert_eq!(g.weight(), 100);
+    g.enqueue();
+    assert_eq!(g.weight(), 100);
 }
 
 #[test]

@@ -96,6 +96,26 @@ fn c47_a_slot_that_times_out_is_charged_in_full() {
 }
 
 #[test]
+fn random_readers_alone_do_not_shrink_the_largest_budget() {
+    for (rotational, peak) in [(true, 9_333), (false, 22_000)] {
+        let mut rig = Rig::of(Release::V1, rotational);
+        let a = rig.proc();
+        let mut t = 0;
+        // Slots end by their time; were they counted, 32 would be enough.
+        for n in 0..4_000 {
+            rig.read(a, (n * 7 % 4_001) << 20, 8);
+            while let Dispatch::Issue(id) = rig.dispatch() {
+                t += 12;
+                rig.at_ms(t);
+                rig.complete(id);
+            }
+        }
+        assert!(rig.early.b.groups.tally().slots[1] > 64, "slots that timed out");
+        assert_eq!((rig.early.peak, rig.early.b.budgets.max), (peak, 16_384));
+    }
+}
+
+#[test]
 fn c47_a_queue_that_runs_dry_keeps_its_budget() {
     let mut rig = Rig::new();
     let (a, b) = (rig.proc(), rig.proc());

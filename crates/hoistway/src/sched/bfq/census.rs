@@ -11,6 +11,8 @@ pub(super) struct Census {
     /// Busy queues by class. With quirk Q19 a class may have one too many and another one too few, below zero
     /// too, hence wrapping; the sum is right.
     pub busy: ByClass<u32>,
+    /// Their sum.
+    all_busy: u32,
     /// Busy queues whose weight is raised.
     pub wr_busy: i32,
     /// Of those that were taken off though they were not raised.
@@ -32,8 +34,9 @@ impl Census {
     }
 
     /// Number of busy queues.
+    #[inline]
     pub fn tot_busy(&self) -> u32 {
-        self.busy.0.iter().fold(0, |sum: u32, &n| sum.wrapping_add(n))
+        self.all_busy
     }
 
     /// At least two classes have busy queues.
@@ -78,11 +81,12 @@ impl Census {
     pub fn change_class_count(&mut self, class: ServiceClass, n: i32) {
         let count = &mut self.busy[class];
         *count = count.wrapping_add_signed(n);
+        self.all_busy = self.all_busy.wrapping_add_signed(n);
     }
 
     /// Counts the busy queues of each class anew.
     pub fn recount_classes(&mut self, ents: &Rows<EntityNo, Entity>) {
-        self.busy = ByClass::default();
+        (self.busy, self.all_busy) = (ByClass::default(), 0);
         for e in ents.iter().filter(|e| e.busy) {
             self.change_class_count(e.class, 1);
         }
@@ -183,6 +187,7 @@ impl Census {
             let n = ents.iter().filter(|e| e.busy && e.class == class).count();
             assert_eq!(self.busy[class] as usize, n);
         }
+        assert_eq!(self.all_busy, self.busy.0.iter().fold(0, |sum: u32, &n| sum.wrapping_add(n)));
         assert_eq!(self.tot_busy() as usize, ents.iter().filter(|e| e.busy).count());
         let raised = ents.iter().filter(|e| e.busy && e.wr > 1).count();
         assert_eq!(i64::from(self.wr_busy) + i64::from(self.uncounted), raised as i64);

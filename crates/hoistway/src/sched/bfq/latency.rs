@@ -3,7 +3,7 @@
 
 use super::Bfq;
 use super::ids::{Id, QueueNo};
-use super::queue::raise::{Arrival, NOT_RAISED, Terms};
+use super::queue::raise::{Arrival, NOT_RAISED, Terms, WR_SERVICE};
 use super::tunables::Base;
 use super::wf2q::On;
 use crate::env::Cx;
@@ -125,7 +125,8 @@ impl Bfq {
         self.tell_raised(now, q, wr, cx);
     }
 
-    /// The queue in service is raised, and has just been served (6.4).
+    /// The queue in service is raised, has just been served, and its period may end (6.4).
+    #[cold]
     pub(super) fn check_raising(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         let (terms, tn) = (self.terms(), self.tn);
         let raise = &self.queues[q].raise;
@@ -217,8 +218,5 @@ const DEFAULT_WEIGHT: u32 = 40;
 /// was found (a player in a virtual machine on a slow disk, 23 s), and longer only feeds false positives.
 const WR_MIN: Nanos = Nanos::secs(3);
 const WR_MAX: Nanos = Nanos::secs(25);
-/// Most sectors an interactive queue receives while raised (6.1), about 61 MB. No process of the largest start-up
-/// known reads more than 110 000; a copy of files passes it in a second or two, and so shows that it is none.
-const WR_SERVICE: u64 = 120_000;
 /// A queue idle for this long leaves its burst (4.5 step 3): the burst's job is done.
 const VERY_LONG_IDLE: Nanos = Nanos::secs(10);

@@ -6,6 +6,7 @@
 
 use super::Bfq;
 use super::ids::{Id, QueueNo};
+use super::queue::BfqQueue;
 use super::queue::past::Past;
 use super::queue::raise::{Isochrony, NOT_RAISED};
 use super::wf2q::{Entity, ROOT};
@@ -249,10 +250,13 @@ impl Bfq {
     /// shares, and overcharging would only skew them.
     #[inline(always)]
     pub(super) fn charge_len(&self, len: u64, q: QueueNo) -> u64 {
-        if self.queues[q].sync {
-            return len;
-        }
-        self.charge_async(len, q)
+        self.charge_of(&self.queues[q], len, q)
+    }
+
+    /// The same of a queue that is at hand.
+    #[inline(always)]
+    pub(super) fn charge_of(&self, queue: &BfqQueue, len: u64, q: QueueNo) -> u64 {
+        if queue.sync { len } else { self.charge_async(len, q) }
     }
 
     #[inline(never)]
@@ -267,8 +271,8 @@ impl Bfq {
     /// Cost of the next request of `q`.
     #[inline(always)]
     pub(super) fn charge_next(&self, q: QueueNo) -> u64 {
-        let next = self.queues[q].rqs.next;
-        self.charge_len(self.rqs[next].len.into(), q)
+        let queue = &self.queues[q];
+        self.charge_of(queue, self.rqs[queue.rqs.next].len.into(), q)
     }
 
     /// Is there a request, and does it fit what is left of the budget?
@@ -282,10 +286,9 @@ impl Bfq {
     pub(super) fn serve(&mut self, q: QueueNo, n: u64) {
         let queue = &mut self.queues[q];
         queue.slot.serve(n, self.tn);
-        if self.fair.ents[q].wr > NOT_RAISED {
+        if self.fair.serve(q, n) > NOT_RAISED {
             queue.raise.served += n;
         }
-        self.fair.serve(q, n);
     }
 
     /// The limit of a slot. In ticks the built-in one is rounded down and a written one up (10.1).

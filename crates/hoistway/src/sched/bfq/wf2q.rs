@@ -20,7 +20,7 @@ pub(super) use super::class::{BE, ByClass, IDLE, RT, ServiceClass};
 use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
 pub(super) use super::vtime::{VTime, delta};
 use crate::list::{Links, List};
-use crate::tree::{Nodes, Tree};
+use crate::tree::{Nodes, Order};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
 
@@ -94,7 +94,7 @@ impl Entity {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServiceTree {
     active: ActiveSet,
-    idle: Tree,
+    idle: Order,
     /// The remembered last of the idle set (2.7); not always the last.
     idle_hi: Option<EntityNo>,
     pub v: VTime,
@@ -257,7 +257,9 @@ impl FairQueue {
         let (next, v) = tree.active.next(&mut self.places, tree.v);
         if push && v.after(tree.v) {
             tree.v = v;
-            self.forget(node, class);
+            if !tree.idle.is_empty() {
+                self.forget(node, class);
+            }
         }
         next
     }
@@ -493,10 +495,8 @@ impl FairQueue {
         let (node, class, finish) = (ent.node, ent.class, ent.finish);
         let tree = &mut self.nodes[node].trees[class];
         // Slots end in about the order of their finishes, so the last one is mostly the neighbour.
-        match tree.idle_hi {
-            Some(hi) => tree.idle.insert_near(&mut self.idle_nodes, hi.0, e.0, finish, ()),
-            None => tree.idle.insert(&mut self.idle_nodes, e.0, finish, ()),
-        }
+        let near = tree.idle_hi.unwrap_or(EntityNo::NONE);
+        tree.idle.insert(&mut self.idle_nodes, near.0, e.0, finish);
         if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi].finish)) {
             tree.idle_hi = Some(e);
         }
@@ -515,13 +515,10 @@ impl FairQueue {
         tree.idle.remove(&mut self.idle_nodes, e.0);
     }
 
-    /// Forgets the first idle entity once V has passed it (2.7).
+    /// Forgets the first idle entity, of which there is one, once V has passed it (2.7).
     fn forget(&mut self, node: NodeNo, class: ServiceClass) {
         let tree = &mut self.nodes[node].trees[class];
         let lo = EntityNo(tree.idle.first());
-        if lo.is_none() {
-            return;
-        }
         if tree.active.is_empty() {
             // Quirk Q2: V moves back to the last idle finish.
             if let Some(hi) = tree.idle_hi {
@@ -537,18 +534,31 @@ impl FairQueue {
         }
     }
 
-    /// Accounts `n` sectors of service to `q` and its ancestors (2.7).
-    pub fn serve(&mut self, q: QueueNo, n: u64) {
-        let mut at = EntityNo::from(q);
-        while at.is_some() {
-            let ent = &mut self.ents[at];
-            ent.service += n;
-            let (node, class) = (ent.node, ent.class);
-            let tree = &mut self.nodes[node].trees[class];
-            tree.v = tree.v.plus(delta(n, tree.wsum));
-            self.forget(node, class);
-            at = self.nodes[node].entity;
+    /// Accounts `n` sectors of service to `q` and its ancestors (2.7). Returns its raising coefficient.
+    #[inline]
+    pub fn serve(&mut self, q: QueueNo, n: u64) -> u32 {
+        let wr = self.ents[q].wr;
+        let mut up = self.serve_one(q.into(), n);
+        while up.is_some() {
+            up = self.serve_one(up, n);
         }
+        wr
+    }
+
+    /// Returns the entity above.
+    #[inline(always)]
+    fn serve_one(&mut self, e: EntityNo, n: u64) -> EntityNo {
+        let ent = &mut self.ents[e];
+        ent.service += n;
+        let (at, class) = (ent.node, ent.class);
+        let node = &mut self.nodes[at];
+        let up = node.entity;
+        let tree = &mut node.trees[class];
+        tree.v = tree.v.plus(delta(n, tree.wsum));
+        if !tree.idle.is_empty() {
+            self.forget(at, class);
+        }
+        up
     }
 
     // Weight and class changes: 2.8.

@@ -165,12 +165,12 @@ mod tests {
             }
             lists += u32::from(order.tree.root == NOBODY && !model.is_empty());
             trees += u32::from(order.tree.root != NOBODY);
-            let along = core::iter::successors(Some(order.first()), |&at| Some(nodes.next(at)));
-            let along: Vec<u32> = along.take_while(|&at| at != NIL).collect();
-            assert_eq!(along, model.iter().map(|m| m.1).collect::<Vec<_>>());
-            let last = model.last().map_or(NIL, |m| m.1);
-            let back = core::iter::successors(Some(last), |&at| Some(nodes.prev(at)));
-            assert_eq!(back.take_while(|&at| at != NIL).count(), model.len());
+            let some = |slot: u32| (slot != NIL).then_some(slot);
+            let along = core::iter::successors(some(order.first()), |&at| some(nodes.next(at)));
+            assert!(along.eq(model.iter().map(|m| m.1)), "{round}");
+            let last = model.last().map(|m| m.1);
+            let back = core::iter::successors(last, |&at| some(nodes.prev(at)));
+            assert!(back.eq(model.iter().rev().map(|m| m.1)), "{round}");
             assert_eq!((order.len() as usize, order.is_empty()), (model.len(), model.is_empty()));
         }
         assert!(lists > 5_000 && trees > 5_000, "{lists} {trees}");

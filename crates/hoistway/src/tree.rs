@@ -15,7 +15,7 @@ use crate::table::{NIL, NOBODY, place, slot_of};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
-pub use order::Order;
+pub use order::SlotOrder;
 
 /// What a tree is ordered by. `before` must be a strict weak order over the keys that are in one
 /// tree at the same time (virtual times that wrap are such an order while they span less than half

@@ -15,20 +15,20 @@ const FAR: u32 = 32;
 
 /// First and last of one order. Equal keys keep insertion order.
 #[derive(Clone, Copy, Debug)]
-pub struct Order {
+pub struct SlotOrder {
     /// Without a root: a list.
     tree: Tree,
     /// Of the list.
     last: u32,
 }
 
-impl Default for Order {
-    fn default() -> Order {
-        Order { tree: Tree::new(), last: NOBODY }
+impl Default for SlotOrder {
+    fn default() -> SlotOrder {
+        SlotOrder { tree: Tree::new(), last: NOBODY }
     }
 }
 
-impl Order {
+impl SlotOrder {
     /// The slot with the smallest key, `NIL` when empty. Constant time.
     #[inline]
     pub fn first(&self) -> u32 {
@@ -124,7 +124,7 @@ impl Order {
     #[cold]
     fn plant<K: Key>(&mut self, nodes: &mut Nodes<K>) {
         let mut at = self.tree.first;
-        *self = Order::default();
+        *self = SlotOrder::default();
         while at != NOBODY {
             let n = nodes.at(at);
             n.linked = false;
@@ -144,7 +144,7 @@ mod tests {
     fn it_is_the_order_of_a_sorted_vector_as_a_list_and_as_a_tree() {
         const SLOTS: u32 = 200;
         let mut nodes = Nodes::<u64>::new(SLOTS as usize);
-        let (mut order, mut model) = (Order::default(), Vec::<(u64, u32)>::new());
+        let (mut order, mut model) = (SlotOrder::default(), Vec::<(u64, u32)>::new());
         let (mut lists, mut trees) = (0, 0);
         let mut x = 7u64;
         for round in 0..40_000u64 {

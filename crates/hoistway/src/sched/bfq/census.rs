@@ -124,6 +124,7 @@ const QUEUE_WEIGHTS: usize = 8;
 
 impl FairQueue {
     /// The queue has become busy with nothing in flight.
+    #[inline]
     pub fn count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if e.wr == 1 {
@@ -133,6 +134,7 @@ impl FairQueue {
     }
 
     /// The queue is neither busy nor has it requests in flight.
+    #[inline]
     pub fn uncount(&mut self, q: QueueNo) {
         self.census.uncount(&mut self.ents[q]);
         self.leave_group_count(q);
@@ -148,6 +150,7 @@ impl FairQueue {
     }
 
     /// Counts the queue in its group unless it is counted.
+    #[inline]
     pub fn join_group_count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if !core::mem::replace(&mut e.grouped, true) {
@@ -158,6 +161,7 @@ impl FairQueue {
     }
 
     /// No longer counts it there, if it is counted.
+    #[inline]
     pub fn leave_group_count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if core::mem::take(&mut e.grouped) {

@@ -296,7 +296,7 @@ impl Bfq {
     }
 
     /// After a dispatch from the queue in service (6.4).
-    #[inline]
+    #[inline(always)]
     fn update_raising(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         if self.fair.ents[q].wr > NOT_RAISED && self.queues[q].raise.may_end(self.tn) {
             self.check_raising(now, q, cx);

@@ -109,12 +109,20 @@ impl Bfq {
 
     /// A busy async queue gets another request after a pause (6.2, last item). A shared queue never becomes busy as
     /// that of a process does; a gap is the only sign of a new burst, such as a file that is saved.
+    #[inline]
     pub(super) fn raise_async(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        let queue = &mut self.queues[q];
+        if !self.queues[q].sync {
+            self.raise_after_pause(now, q, cx);
+        }
+    }
+
+    #[inline(never)]
+    fn raise_after_pause(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let queue = &self.queues[q];
         let pause = self.conf.wr_min_inter_arr_async;
         let paused = queue.raise.start + pause < self.tn;
         let e = &mut self.fair.ents[q];
-        if queue.sync || !self.conf.low_latency || e.wr > NOT_RAISED || !paused {
+        if !self.conf.low_latency || e.wr > NOT_RAISED || !paused {
             return;
         }
         e.wr = self.conf.wr_coeff;

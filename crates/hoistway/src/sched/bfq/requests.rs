@@ -315,11 +315,13 @@ impl Bfq {
     #[inline]
     fn learn_from_arrival(&mut self, now: Instant, q: QueueNo, rq: &BfqRq, cx: &mut Cx<'_>) {
         let slice_idle = self.conf.slice_idle;
+        let ctx = &self.ctxs.procs[rq.proc.index()];
         let e = &self.fair.ents[q];
         let queue = &mut self.queues[q];
         if !e.busy && queue.rqs.inflight == 0 {
             queue.think.sample(now, slice_idle);
         }
+        let mut turned = false;
         if queue.sync
             && e.class != IDLE
             && slice_idle > Nanos::ZERO
@@ -327,32 +329,30 @@ impl Bfq {
         {
             // 8 ms are made for the seek of a disk, and call too many queues short of thought: half of it (5.12).
             let limit = if self.conf.think_margin { slice_idle.0 / 2 } else { slice_idle.0 };
-            let gone = self.ctxs.procs[rq.proc.index()].gone;
-            let short = !gone && !queue.think.longer_than(Nanos(limit));
-            if core::mem::replace(&mut queue.think.short, short) != short {
-                self.think_time_changed(q);
-            }
+            let short = !ctx.gone && !queue.think.longer_than(Nanos(limit));
+            turned = core::mem::replace(&mut queue.think.short, short) != short;
         }
-        let raised = self.fair.ents[q].wr > NOT_RAISED;
-        let queue = &mut self.queues[q];
         queue.seek.record(rq.pos, rq.len.into(), self.rotational);
-        let never_plays = queue.seek.totally();
         queue.rqs.queued += 1;
         self.load.queued += 1;
-        if never_plays && raised {
-            self.totally_seeky(now, q, cx);
-        }
         if rq.sync {
-            if self.ctxs.procs[rq.proc.index()].in_pool <= 1 {
-                self.first_request(now, q, cx);
-            }
-            let queue = &mut self.queues[q];
             if queue.rqs.queued == 1 && queue.rqs.inflight == 0 {
                 queue.intensity.arrival(queue.think.gap(now));
             }
             if !queue.just_created && self.conf.io_intensity {
                 queue.intensity.judge(now);
             }
+        }
+        let never_plays = e.wr > NOT_RAISED && queue.seek.totally();
+        let first = rq.sync && ctx.in_pool <= 1;
+        if turned {
+            self.think_time_changed(q);
+        }
+        if never_plays {
+            self.totally_seeky(now, q, cx);
+        }
+        if first {
+            self.first_request(now, q, cx);
         }
     }
 

@@ -301,6 +301,7 @@ impl Bfq {
     ///
     /// An interactive queue has as much longer as it weighs more: what loads an application seeks, and cut every
     /// 125 ms it would lose what raising gives. A soft real-time one is never greedy and needs no more.
+    #[inline(always)]
     pub(super) fn start_slot(&mut self, now: Instant, q: QueueNo) {
         let (terms, tn) = (self.terms(), self.tn);
         let limit = self.slot_limit();
@@ -480,6 +481,7 @@ impl Bfq {
     }
 
     /// Counts and traces the end of a slot.
+    #[inline(always)]
     pub(super) fn tell_expiry(
         &mut self,
         now: Instant,
@@ -565,6 +567,7 @@ impl Bfq {
     }
 
     /// Off the busy queues and into the idle set.
+    #[inline(always)]
     pub(super) fn no_longer_busy(&mut self, q: QueueNo, expiring: bool) {
         self.fair.census.clear_busy(&mut self.fair.ents[q]);
         self.fair.deactivate(q.into(), true, expiring, self.tn);
@@ -574,6 +577,7 @@ impl Bfq {
     }
 
     /// The feedback of a slot on the next budget (3.9).
+    #[inline(always)]
     pub(super) fn adapt(&mut self, q: QueueNo, reason: Reason) {
         let queue = &mut self.queues[q];
         let e = &self.fair.ents[q];

@@ -20,7 +20,7 @@ pub(super) use super::class::{BE, ByClass, IDLE, RT, ServiceClass};
 use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
 pub(super) use super::vtime::{VTime, delta};
 use crate::list::{Links, List};
-use crate::tree::{Nodes, Order};
+use crate::tree::{Nodes, SlotOrder};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
 
@@ -94,7 +94,7 @@ impl Entity {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServiceTree {
     active: ActiveSet,
-    idle: Order,
+    idle: SlotOrder,
     /// The remembered last of the idle set (2.7); not always the last.
     idle_hi: Option<EntityNo>,
     pub v: VTime,
@@ -248,22 +248,7 @@ impl FairQueue {
 
     // Choice: 2.2 and 2.3.
 
-    /// Which entity of the tree is next (2.2). `push`: nobody is in service, V may jump ahead.
-    fn pick(&mut self, node: NodeNo, class: ServiceClass, push: bool) -> EntityNo {
-        let tree = &mut self.nodes[node].trees[class];
-        if tree.active.is_empty() {
-            return EntityNo::NONE;
-        }
-        let (next, v) = tree.active.next(&mut self.places, tree.v);
-        if push && v.after(tree.v) {
-            tree.v = v;
-            if !tree.idle.is_empty() {
-                self.forget(node, class);
-            }
-        }
-        next
-    }
-
+    /// Who is next in the node (2.2). If nobody is in service V may jump ahead.
     fn lookup(&mut self, node: NodeNo, expiring: bool, now: Instant) -> EntityNo {
         let n = &mut self.nodes[node];
         let mut first = RT;
@@ -277,11 +262,21 @@ impl FairQueue {
             }
         }
         let push = n.in_service.is_none() || expiring;
-        ServiceClass::ALL[first as usize..]
-            .iter()
-            .map(|&class| self.pick(node, class, push))
-            .find(|&e| e.is_some())
-            .unwrap_or(EntityNo::NONE)
+        for &class in &ServiceClass::ALL[first as usize..] {
+            let tree = &mut n.trees[class];
+            if tree.active.is_empty() {
+                continue;
+            }
+            let (next, v) = tree.active.next(&mut self.places, tree.v);
+            if push && v.after(tree.v) {
+                tree.v = v;
+                if !tree.idle.is_empty() {
+                    self.forget(node, class);
+                }
+            }
+            return next;
+        }
+        EntityNo::NONE
     }
 
     /// Refreshes the cached candidate after `changed` (or `NONE`) was activated or requeued (2.3). True:
@@ -384,6 +379,7 @@ impl FairQueue {
     }
 
     /// Takes `e` off the active set if it is there.
+    #[inline]
     fn active_remove(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         if ent.on == On::Active {
@@ -502,6 +498,7 @@ impl FairQueue {
         }
     }
 
+    #[inline]
     fn idle_remove(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         ent.on = On::None;

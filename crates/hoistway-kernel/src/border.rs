@@ -361,6 +361,16 @@ pub unsafe extern "C" fn hw_core_requeue(view: &View, now: u64, id: u64) -> bool
     true
 }
 
+/// Whether `hw_flush` is to be called.
+///
+/// # Safety
+/// As [`queue`] says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hw_core_hears_flushes(view: &View) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { queue(view) }.hears_flushes()
+}
+
 /// A flush command goes to the device, or is over.
 ///
 /// # Safety

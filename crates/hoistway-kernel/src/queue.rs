@@ -307,6 +307,11 @@ impl<'v> Queue<'v> {
         self.settle();
     }
 
+    /// Whether the scheduler wants to hear of flush commands.
+    pub fn hears_flushes(&self) -> bool {
+        self.sched.hears_flushes()
+    }
+
     /// A flush command goes to the device or is over.
     pub fn flush(&mut self, now: Instant, what: FlushCommand) {
         let now = self.clock(now);

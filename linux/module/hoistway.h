@@ -27,6 +27,7 @@ struct hw_sched {
 	/* Number of the scheduler, and what it is. */
 	size_t number;
 	u32 traits;
+	bool hears_flushes;
 	struct request_queue *queue;
 	struct hrtimer timer;
 	u64 armed;
@@ -103,5 +104,7 @@ void hw_cut_to(struct hw_sched *h, unsigned int sectors);
 /* hoistway_flush.c */
 void hw_flush_init(void);
 void hw_flush_exit(void);
+void hw_flush_on(struct hw_sched *h);
+void hw_flush_off(struct hw_sched *h);
 
 #endif

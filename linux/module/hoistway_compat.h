@@ -52,6 +52,23 @@ typedef blk_insert_t hw_insert_t;
 #define hw_deactivate(q, policy) blkcg_deactivate_policy((q)->disk, policy)
 #endif
 
+/* A line about one device, with the queue's lock held from begin to end. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define hw_conf_begin(blkcg, policy, text, ctx) blkg_conf_prep(blkcg, policy, text, ctx)
+#define hw_conf_end(ctx) blkg_conf_finish(ctx)
+#else
+#define hw_conf_begin(blkcg, policy, text, ctx)                   \
+	({                                                        \
+		int hw_error;                                     \
+		blkg_conf_init(ctx, text);                        \
+		hw_error = blkg_conf_prep(blkcg, policy, ctx);    \
+		if (hw_error)                                     \
+			blkg_conf_exit(ctx);                      \
+		hw_error;                                         \
+	})
+#define hw_conf_end(ctx) blkg_conf_exit(ctx)
+#endif
+
 /* Write-back throttling: of a queue, later of its disk, with a flag of the elevator. The header is not of an interface. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 void wbt_disable_default(struct request_queue *q);

@@ -78,6 +78,7 @@ bool hw_complete(struct hw_view *view, u64 now, u64 id);
 bool hw_bypassed(struct hw_view *view, u64 now, const struct hw_io *io, bool sent);
 bool hw_forget(struct hw_view *view, u64 id);
 bool hw_requeue(struct hw_view *view, u64 now, u64 id);
+bool hw_hears_flushes(struct hw_view *view);
 bool hw_flush(struct hw_view *view, u64 now, bool began);
 bool hw_may_merge(struct hw_view *view, u64 now, const struct hw_io *io, u64 into);
 void *hw_find_merge(struct hw_view *view, u64 now, const struct hw_io *io, bool *back);
@@ -90,6 +91,9 @@ bool hw_proc_exits(struct hw_view *view, u64 now, u32 proc);
 u32 hw_group(struct hw_view *view, u64 now, u32 parent);
 bool hw_group_goes(struct hw_view *view, u64 now, u32 group);
 bool hw_weight(struct hw_view *view, u64 now, u32 group, u64 weight);
+/* 1, or the number of the error. */
+u32 hw_target(struct hw_view *view, u64 now, u32 group, const char *text, size_t len);
+bool hw_target_of(struct hw_view *view, u32 group, char *to, size_t room);
 u32 hw_depth(struct hw_view *view, u64 now, const struct hw_io *io);
 bool hw_timer(struct hw_view *view, u64 now);
 bool hw_value(struct hw_view *view, size_t t, u64 *value);

@@ -3,6 +3,7 @@
 #include <linux/types.h>
 
 unsigned __int128 __udivti3(unsigned __int128 a, unsigned __int128 b);
+__int128 __divti3(__int128 a, __int128 b);
 
 /* The quotient of two words by one, which must fit into a word. */
 static u64 divide(u64 high, u64 low, u64 by, u64 *rest)
@@ -33,4 +34,12 @@ unsigned __int128 __udivti3(unsigned __int128 a, unsigned __int128 b)
 		}
 	}
 	return quotient;
+}
+
+/* The same with signs: towards 0. */
+__int128 __divti3(__int128 a, __int128 b)
+{
+	unsigned __int128 x = a, y = b, quotient = __udivti3(a < 0 ? -x : x, b < 0 ? -y : y);
+
+	return (a < 0) == (b < 0) ? quotient : -quotient;
 }

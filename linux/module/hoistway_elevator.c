@@ -730,8 +730,10 @@ static int hw_init_sched(struct request_queue *q, struct elevator_type *type)
 	if (h->traits & HW_REPLACES_WBT)
 		hw_wbt_off(q, eq);
 	flags = hw_lock(h);
+	h->hears_flushes = CORE(h, hw_hears_flushes(&h->view));
 	hw_after(h);
 	hw_unlock(h, flags);
+	hw_flush_on(h);
 	return 0;
 no_groups:
 	hw_unbuild(h);
@@ -746,6 +748,7 @@ static void hw_exit_sched(struct elevator_queue *eq)
 	struct hw_sched *h = eq->elevator_data;
 	u32 sizes[4] = {};
 
+	hw_flush_off(h);
 	/* That tells the core of groups, so that the timer may be set once more. */
 	hw_groups_off(h);
 	hrtimer_cancel(&h->timer);

@@ -3,7 +3,8 @@
  * Groups: a policy of the kernel's block cgroups tells when one goes away, and has their weights.
  *
  * The core hears of a group with its first I/O. The file io.hoistway.weight of a group is its share among its siblings under
- * the schedulers of ours that have weights; those take 1 to 1000 or 1 to 10000 and refuse what is above.
+ * the schedulers of ours that have weights; those take 1 to 1000 or 1 to 10000 and refuse what is above. A line of
+ * io.hoistway.latency, "MAJ:MIN target=auto", is read by the core, which keeps it as long as the group and the scheduler last.
  */
 #include <linux/blk-cgroup.h>
 #include <linux/cgroup.h>
@@ -228,12 +229,77 @@ static int write_weight(struct cgroup_subsys_state *css, struct cftype *file, u6
 	return done ? 0 : -ERANGE;
 }
 
+static int set_target(struct hw_pd *pd, const char *text)
+{
+	struct hw_sched *h = pd ? pd->sched : NULL;
+	unsigned long flags;
+	u32 group, said = 0;
+	u64 now, runs;
+
+	if (!h)
+		return -EOPNOTSUPP;
+	flags = hw_lock(h);
+	now = ktime_get_ns();
+	group = group_of(h, pd->pd.blkg, now);
+	if (group)
+		said = CORE(h, hw_target(&h->view, now, group, text, strlen(text)));
+	runs = hw_after(h);
+	hw_unlock(h, flags);
+	hw_run(h, runs);
+	if (said == 1)
+		return 0;
+	/* No number: the core has failed. */
+	return said ? -(int)said : -EIO;
+}
+
+static ssize_t write_latency(struct kernfs_open_file *of, char *text, size_t size, loff_t at)
+{
+	struct blkg_conf_ctx ctx;
+	int error = hw_conf_begin(css_to_blkcg(of_css(of)), &policy, text, &ctx);
+
+	if (error)
+		return error;
+	error = set_target(pd_of(ctx.blkg), ctx.body);
+	hw_conf_end(&ctx);
+	return error ?: size;
+}
+
+static u64 show_target(struct seq_file *sf, struct blkg_policy_data *at, int unused)
+{
+	struct hw_pd *pd = container_of(at, struct hw_pd, pd);
+	struct hw_sched *h = pd->sched;
+	char text[48] = "";
+	unsigned long flags;
+	bool has;
+
+	if (!h || !pd->group || !h->queue->disk)
+		return 0;
+	flags = hw_lock(h);
+	has = CORE(h, hw_target_of(&h->view, pd->group, text, sizeof(text)));
+	hw_unlock(h, flags);
+	if (has)
+		seq_printf(sf, "%u:%u %s\n", h->queue->disk->major, h->queue->disk->first_minor, text);
+	return 0;
+}
+
+static int show_latency(struct seq_file *sf, void *v)
+{
+	blkcg_print_blkgs(sf, css_to_blkcg(seq_css(sf)), show_target, &policy, 0, false);
+	return 0;
+}
+
 static struct cftype files[] = {
 	{
 		.name = "hoistway.weight",
 		.flags = CFTYPE_NOT_ON_ROOT,
 		.seq_show = show_weight,
 		.write_u64 = write_weight,
+	},
+	{
+		.name = "hoistway.latency",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_latency,
+		.write = write_latency,
 	},
 	{ }
 };

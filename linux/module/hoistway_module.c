@@ -187,13 +187,15 @@ static int __init hw_init(void)
 	error = hw_groups_init();
 	if (error)
 		goto no_groups;
+	/* Before a scheduler can be chosen. */
+	hw_flush_init();
 	error = register_all();
 	if (error)
 		goto no_types;
-	hw_flush_init();
 	pr_info("hoistway: %u schedulers\n", type_count);
 	return 0;
 no_types:
+	hw_flush_exit();
 	hw_groups_exit();
 no_groups:
 	hw_memory_exit();
@@ -202,8 +204,8 @@ no_groups:
 
 static void __exit hw_exit(void)
 {
-	hw_flush_exit();
 	unregister();
+	hw_flush_exit();
 	hw_groups_exit();
 	hw_memory_exit();
 }

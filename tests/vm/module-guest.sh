@@ -173,6 +173,65 @@ if wanted groups; then
   done
 fi
 
+# A random reader beside two greedy ones on a slow drive. TARGET of its group -> in lone its mean latency, in us; in heavy and
+# light the I/Os per second of the greedy groups, of weights 300 and 100.
+beside() {
+  local group
+  for group in lone heavy light; do mkdir -p /sys/fs/cgroup/$group; done
+  echo 300 >/sys/fs/cgroup/heavy/io.hoistway.weight
+  choose paternoster vda
+  echo "$slow target=$1" >/sys/fs/cgroup/lone/io.hoistway.latency
+  for group in heavy light lone; do
+    depth=32
+    [ $group != lone ] || depth=1
+    (echo 0 >/sys/fs/cgroup/$group/cgroup.procs
+      exec fio --name=r --filename=/dev/vda --rw=randread --bs=4k --ioengine=libaio --direct=1 --iodepth=$depth --ramp_time=8 \
+        --runtime=15 --time_based --output-format=terse --terse-version=3 >/tmp/$group 2>/dev/null) &
+  done
+  wait
+  lone=$(awk -F';' '{printf "%d", $40}' /tmp/lone)
+  heavy=$(awk -F';' '{printf "%d", $8}' /tmp/heavy)
+  light=$(awk -F';' '{printf "%d", $8}' /tmp/light)
+  for group in lone heavy light; do rmdir /sys/fs/cgroup/$group || failed "rmdir $group"; done
+  report "figure target=$1: the reader's mean $lone us; greedy groups of weights 300 and 100: $heavy and $light I/Os per second"
+}
+
+if wanted targets; then
+  slow=$(cat /sys/block/vda/dev)
+  file=/sys/fs/cgroup/t/io.hoistway.latency
+  mkdir -p /sys/fs/cgroup/t
+  choose h-bfq vda
+  (echo "$slow target=auto" >$file) 2>/dev/null && failed "bfq takes a target" || ok "bfq refuses a target"
+  choose paternoster vda
+  for line in "$slow" "$slow target" "$slow target=" "$slow target=1.5" "$slow target=-1" "$slow other=1" "$slow target=auto x" \
+    "999:0 target=auto" "target=auto" "$slow target=99999999999999999999"; do
+    (echo "$line" >$file) 2>/dev/null && failed "'$line' is taken"
+  done
+  said=$({ echo "$slow target=x" >$file; } 2>&1)
+  case $said in *"Invalid argument"*) ok "EINVAL" ;; *) failed "an error of another kind: $said" ;; esac
+  same "nothing of what was refused" "" "$(cat $file)"
+  echo "$slow target=1500" >$file
+  same "a number" "$slow target=1500" "$(cat $file)"
+  echo "$slow target=auto" >$file
+  same "auto" "$slow target=auto" "$(cat $file)"
+  echo "$slow target=0" >$file
+  same "none again" "" "$(cat $file)"
+  echo "$slow target=auto" >$file
+  choose none vda
+  same "it goes with the scheduler" "" "$(cat $file)"
+  choose paternoster vda
+  same "and does not come back" "" "$(cat $file)"
+  echo "$slow target=auto" >$file
+  must "it goes with the group" rmdir /sys/fs/cgroup/t
+  alive "targets" vda
+  beside 0
+  without=$lone
+  beside auto
+  [ $((lone * 2)) -lt "$without" ] && ok "a target halves the reader's latency at least" || failed "a target: $lone us, $without without"
+  [ $((heavy * 2)) -gt $((light * 3)) ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
+  alive "targets kept" vda
+fi
+
 if wanted tunables; then
   choose h-mq-deadline nullb0
   cd /sys/block/nullb0/queue/iosched

@@ -45,14 +45,18 @@ mkdir -p "$root/sys/fs/cgroup" "$root/etc"
 program_into "$(command -v fio)" bin/fio
 program_into "$(PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4)" usr/sbin/mkfs.ext4
 program_into "$(command -v bash)" bin/bash
-for name in configfs null_blk scsi_debug sd_mod bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
+for name in configfs null_blk scsi_debug sd_mod virtio_pci virtio_blk bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
 cp "$ko" "$root/hoistway.ko"
 pack tests/vm/module-guest.sh
 append="module_only=${only// /,}"
+# A drive that takes many requests in and serves them one after the other: what is inside decides how long the next one takes.
+truncate -s 256M "$work/slow"
+machine=(-drive "file=$work/slow,format=raw,if=none,id=slow,throttling.iops-total=400"
+  -device virtio-blk-pci,drive=slow,num-queues=1)
 if [ "$only" = cost ]; then
   # One instruction takes one nanosecond, whatever the host does.
   ACCEL=tcg
-  machine=(-smp 1 -icount shift=0,align=off,sleep=off)
+  machine+=(-smp 1 -icount shift=0,align=off,sleep=off)
   append="$append no_timer_check mitigations=off nokaslr"
 fi
 run_machine "$(stat -c '%s bytes' "$ko") of module"

@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
+use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
 use hoistway::sched::{At, Entry, FlushCommand, Open, SCHEDULERS, Service};
 use hoistway::unit::Class;
@@ -70,6 +71,17 @@ const LIMITS_DEPTH: u32 = 1;
 const KNOWS_PROCS: u32 = 1 << 1;
 const REPLACES_WBT: u32 = 1 << 2;
 const HAS_WEIGHTS: u32 = 1 << 3;
+
+const EINVAL: u32 = 22;
+
+fn error_number(kind: KnobErrorKind) -> u32 {
+    match kind {
+        KnobErrorKind::Invalid => EINVAL,
+        KnobErrorKind::NoDevice => 19,
+        KnobErrorKind::Range => 34,
+        KnobErrorKind::Unsupported => 95,
+    }
+}
 
 fn prio_of(word: u16) -> IoPrio {
     let class = match word >> 13 {
@@ -349,6 +361,16 @@ pub unsafe extern "C" fn hw_core_requeue(view: &View, now: u64, id: u64) -> bool
     true
 }
 
+/// Whether `hw_flush` is to be called.
+///
+/// # Safety
+/// As [`queue`] says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hw_core_hears_flushes(view: &View) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { queue(view) }.hears_flushes()
+}
+
 /// A flush command goes to the device, or is over.
 ///
 /// # Safety
@@ -531,6 +553,45 @@ pub unsafe extern "C" fn hw_core_group_goes(view: &View, now: u64, group: u32) -
 pub unsafe extern "C" fn hw_core_weight(view: &View, now: u64, group: u32, weight: u64) -> bool {
     // SAFETY: the caller's promise.
     unsafe { queue(view) }.set_weight(Instant::from_nanos(now), GroupId(group), weight)
+}
+
+/// Its latency target, as a line of `io.latency` has it behind the device number: 1, or the number of the error.
+///
+/// # Safety
+/// As [`queue`] says; `text` has `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hw_core_target(
+    view: &View,
+    now: u64,
+    group: u32,
+    text: *const u8,
+    len: usize,
+) -> u32 {
+    // SAFETY: the caller's promise.
+    let (queue, text) = unsafe { (queue(view), core::slice::from_raw_parts(text, len)) };
+    let Ok(text) = core::str::from_utf8(text) else { return EINVAL };
+    match queue.set_target(Instant::from_nanos(now), GroupId(group), text) {
+        Ok(()) => 1,
+        Err(error) => error_number(error.kind),
+    }
+}
+
+/// The target of a group in the same form; false: it has none.
+///
+/// # Safety
+/// As [`queue`] says; `to` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hw_core_target_of(
+    view: &View,
+    group: u32,
+    to: *mut u8,
+    size: usize,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let (queue, to) = unsafe { (queue(view), room(to, size)) };
+    let Some(text) = queue.target(GroupId(group)) else { return false };
+    copy(&text, to);
+    true
 }
 
 // --- the rest -------------------------------------------------------------------------------------

@@ -10,9 +10,12 @@
 
 use crate::view::View;
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use hoistway::knob::KnobError;
 use hoistway::request::Side;
 use hoistway::sched::{
     At, Depth, Dispatch, Entry, FlushCommand, Merged, Open, Scheduler, Search, Setup,
@@ -20,6 +23,9 @@ use hoistway::sched::{
 use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::{Device, Env, GroupId, Instant, Io, IoPrio, Op, ProcId, QueueId, ReqId, Sectors};
+
+/// The file of latency targets.
+const LATENCY: &str = "io.latency";
 
 /// The kernel's request, a number to this crate; 0: none.
 pub type Rq = usize;
@@ -301,6 +307,11 @@ impl<'v> Queue<'v> {
         self.settle();
     }
 
+    /// Whether the scheduler wants to hear of flush commands.
+    pub fn hears_flushes(&self) -> bool {
+        self.sched.hears_flushes()
+    }
+
     /// A flush command goes to the device or is over.
     pub fn flush(&mut self, now: Instant, what: FlushCommand) {
         let now = self.clock(now);
@@ -429,6 +440,35 @@ impl<'v> Queue<'v> {
             && self.sched.set_group(now, group, "weight", Some(weight), &mut self.env.cx()).is_ok();
         self.settle();
         done
+    }
+
+    /// The latency target of a group, as a line of `io.latency` has it behind the device number; whatever of it is refused
+    /// changes nothing.
+    pub fn set_target(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        setting: &str,
+    ) -> Result<(), KnobError> {
+        let now = self.clock(now);
+        if !self.entry.knobs.iter().any(|knob| knob.file == LATENCY) {
+            return Err(KnobError::unsupported("this scheduler takes no latency targets"));
+        }
+        let line = format!("{} {setting}", self.env.device.number);
+        let done = self.sched.write_knob(now, group, LATENCY, &line, &mut self.env.cx());
+        // What was held back for the others, or for this group, may go now.
+        self.freshen();
+        self.settle();
+        self.settle_size();
+        done
+    }
+
+    /// The target of a group in the same form; `None`: it has none.
+    pub fn target(&mut self, group: GroupId) -> Option<String> {
+        let mut line = String::new();
+        self.sched.read_knob(group, LATENCY, &self.env.cx(), &mut line);
+        let (_, setting) = line.trim_end().split_once(' ')?;
+        Some(setting.into())
     }
 
     // --- the rest ---------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 //! Every scheduler behind the seam, driven as a kernel drives an elevator: in random order, by several hardware queues, with
 //! requests that come back, groups that go and processes whose numbers are used again.
 
+use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
 use hoistway::sched::{At, Entry, Open, SCHEDULERS};
 use hoistway::{Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Op, ProcId, QueueId, Sectors};
@@ -255,4 +256,49 @@ fn a_tunable_out_of_range_is_refused_and_the_old_value_stays() {
     assert!(!shim.queue.set(shim.instant(), at, u64::MAX));
     assert_eq!(shim.queue.value(at), Some(7));
     assert!(!shim.queue.set(shim.instant(), 1000, 1) && shim.queue.value(1000).is_none());
+}
+
+#[test]
+fn a_target_is_a_line_of_its_group_and_goes_with_it() {
+    let view = View::new();
+    let mut shim = Shim::new(hoistway::sched::find("paternoster").unwrap(), &view);
+    let now = shim.instant();
+    let group = shim.queue.add_group(now, GroupId::ROOT);
+    for (setting, shown) in [
+        ("target=1500\n", Some("target=1500")),
+        ("target=auto", Some("target=auto")),
+        ("target=0", None),
+        ("target=auto", Some("target=auto")),
+    ] {
+        shim.queue.set_target(now, group, setting).unwrap();
+        assert_eq!(shim.queue.target(group).as_deref(), shown, "{setting:?}");
+    }
+    let mut refused = |setting: &str| shim.queue.set_target(now, group, setting).unwrap_err().kind;
+    for setting in ["", "target", "target=", "target=1.5", "other=1", "target=1  target=2"] {
+        assert_eq!(refused(setting), KnobErrorKind::Invalid, "{setting:?}");
+    }
+    assert_eq!(refused(&format!("target={}", u64::MAX)), KnobErrorKind::Range);
+    assert_eq!(shim.queue.target(group).as_deref(), Some("target=auto"));
+    shim.queue.remove_group(now, group);
+    assert_eq!(shim.queue.target(group), None);
+}
+
+#[test]
+fn a_scheduler_without_targets_refuses_them() {
+    let view = View::new();
+    let mut shim = Shim::new(hoistway::sched::find("bfq").unwrap(), &view);
+    let group = shim.queue.add_group(shim.instant(), GroupId::ROOT);
+    let error = shim.queue.set_target(shim.instant(), group, "target=auto").unwrap_err();
+    assert_eq!(error.kind, KnobErrorKind::Unsupported);
+    assert_eq!(shim.queue.target(group), None);
+}
+
+#[test]
+fn only_who_wants_to_hear_of_flushes_makes_the_kernel_tell() {
+    let hears = |entry: &&'static Entry| {
+        let view = View::new();
+        Shim::new(entry, &view).queue.hears_flushes()
+    };
+    let names: Vec<&str> = SCHEDULERS.iter().copied().filter(hears).map(|e| e.name).collect();
+    assert_eq!(names, ["paternoster"]);
 }

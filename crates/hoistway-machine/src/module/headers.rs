@@ -45,9 +45,8 @@ impl Headers {
                 remedy,
             )));
         }
-        let release = fs::read_to_string(folder.join("include/config/kernel.release"));
         let config = fs::read_to_string(folder.join(".config"));
-        let (Ok(release), Ok(config)) = (release, config) else {
+        let (Some(release), Ok(config)) = (release_of(&folder), config) else {
             let folder = folder.display();
             return Err(MachineError::Refused(format!(
                 "--kernel-dir {folder}: is no folder that modules are built against (it has no .config and \
@@ -55,7 +54,7 @@ impl Headers {
             )));
         };
         let folder = folder.canonicalize().map_err(os(folder.display().to_string()))?;
-        let headers = Headers { folder, release: release.trim().to_string(), config };
+        let headers = Headers { folder, release, config };
         headers.fit()?;
         Ok(headers)
     }
@@ -194,6 +193,20 @@ impl Headers {
     }
 }
 
+/// The release that a kernel of these headers says it is, and its modules say they are for. Debian's packages have
+/// another number in kernel.release, that of the source.
+fn release_of(folder: &Path) -> Option<String> {
+    let told = fs::read_to_string(folder.join("include/generated/utsrelease.h")).ok();
+    let told = told.and_then(|text| {
+        let rest = text.lines().find_map(|line| line.strip_prefix("#define UTS_RELEASE "))?;
+        Some(rest.trim().trim_matches('"').to_string())
+    });
+    told.or_else(|| {
+        let release = fs::read_to_string(folder.join("include/config/kernel.release")).ok()?;
+        Some(release.trim().to_string())
+    })
+}
+
 /// Version and patch level of a release.
 fn series(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(['.', '-', '+']);
@@ -239,6 +252,21 @@ mod tests {
         assert!(why("6.1.0", &format!("{GOOD}CONFIG_PREEMPT_RT=y\n")).contains("PREEMPT_RT"));
         let error = why("6.12.1+deb", &GOOD.replace("CONFIG_RETHUNK", "CONFIG_OTHER"));
         assert!(error.ends_with("(CONFIG_RETHUNK)"), "{error}");
+    }
+
+    #[test]
+    fn the_release_is_what_modules_are_marked_with() {
+        let work = std::env::temp_dir().join(format!("hoistway-headers-{}", std::process::id()));
+        let (generated, config) = (work.join("include/generated"), work.join("include/config"));
+        fs::create_dir_all(&generated).unwrap();
+        fs::create_dir_all(&config).unwrap();
+        assert_eq!(release_of(&work), None);
+        fs::write(config.join("kernel.release"), "6.1.192\n").unwrap();
+        assert_eq!(release_of(&work).as_deref(), Some("6.1.192"));
+        let text = "#define UTS_RELEASE \"6.1.0-56-amd64\"\n";
+        fs::write(generated.join("utsrelease.h"), text).unwrap();
+        assert_eq!(release_of(&work).as_deref(), Some("6.1.0-56-amd64"));
+        fs::remove_dir_all(&work).unwrap();
     }
 
     #[test]

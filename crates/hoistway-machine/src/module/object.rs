@@ -22,6 +22,7 @@ const MAY_CALL: &[&str] = &[
     "memset",
     "memcmp",
     "bcmp",
+    "__divti3",
     "__udivti3",
 ];
 const THUNKS: &[&str] = &["__x86_return_thunk", "__x86_indirect_thunk_"];

@@ -191,8 +191,13 @@ pub trait Scheduler: Stage {
         limit
     }
 
+    /// Whether `flush` is to be called: telling of flush commands costs a kernel something for every request.
+    fn hears_flushes(&self) -> bool {
+        false
+    }
+
     /// A flush command of the stack itself, which no scheduler is asked for, goes to the device or is over
-    /// (multi-queue profile).
+    /// (multi-queue profile, where `hears_flushes`).
     fn flush(&mut self, _now: Instant, _what: FlushCommand, _cx: &mut Cx<'_>) {}
 
     /// One of the `askers` that shared the flush command which is over now; after `FlushCommand::Ended`, unless the command

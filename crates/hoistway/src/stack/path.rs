@@ -391,7 +391,7 @@ impl Stack {
         let (own, flush) = (state.own_command(), state.flush_command);
         self.room.take(op, &self.env.device);
         self.counters.issued += 1;
-        if flush {
+        if flush && self.scheduler.hears_flushes() {
             self.scheduler.flush(now, FlushCommand::Began, &mut self.env.cx());
         }
         if !own {
@@ -409,7 +409,7 @@ impl Stack {
         self.room.give_back(op, &self.env.device);
         let state = &mut self.state[id.index()];
         state.place = RequestPlace::Nowhere;
-        if state.flush_command {
+        if state.flush_command && self.scheduler.hears_flushes() {
             self.scheduler.flush(self.now, FlushCommand::Ended, &mut self.env.cx());
         }
     }

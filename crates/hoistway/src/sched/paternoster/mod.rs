@@ -535,6 +535,10 @@ impl Scheduler for Paternoster {
         }
     }
 
+    fn hears_flushes(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self, now: Instant, what: FlushCommand, cx: &mut Cx<'_>) {
         match what {
             FlushCommand::Began => {

@@ -129,7 +129,8 @@ pub fn install(asked: Option<&str>) -> Result<Installed, MachineError> {
     let built = cache()?.join(&release).join(KO);
     if !built.is_file() {
         return Err(MachineError::Refused(format!(
-            "no module for Linux {release} is built; `hoistway module build` builds one"
+            "no module for Linux {release} is built: there is no {}; `hoistway module build`, run by the same user, makes it",
+            built.display()
         )));
     }
     let modules = Path::new("/lib/modules").join(&release);

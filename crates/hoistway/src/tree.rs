@@ -9,10 +9,13 @@
 //! (specs/bfq.md 2.2, quirk Q1), so [`Tree::root`], [`Nodes::left`] and [`Nodes::right`] are
 //! public.
 
+mod order;
+
 use crate::table::{NIL, NOBODY, place, slot_of};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
+pub use order::SlotOrder;
 
 /// What a tree is ordered by. `before` must be a strict weak order over the keys that are in one
 /// tree at the same time (virtual times that wrap are such an order while they span less than half

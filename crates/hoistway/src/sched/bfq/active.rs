@@ -182,7 +182,7 @@ impl ActiveSet {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.eligible.0.is_empty() && self.later.0.is_empty() && self.tree.is_empty()
     }
 
     /// Adds `who`, who is in no set; `v` is virtual time.

@@ -11,6 +11,8 @@ pub(super) struct Census {
     /// Busy queues by class. With quirk Q19 a class may have one too many and another one too few, below zero
     /// too, hence wrapping; the sum is right.
     pub busy: ByClass<u32>,
+    /// Their sum.
+    all_busy: u32,
     /// Busy queues whose weight is raised.
     pub wr_busy: i32,
     /// Of those that were taken off though they were not raised.
@@ -32,8 +34,9 @@ impl Census {
     }
 
     /// Number of busy queues.
+    #[inline]
     pub fn tot_busy(&self) -> u32 {
-        self.busy.0.iter().fold(0, |sum: u32, &n| sum.wrapping_add(n))
+        self.all_busy
     }
 
     /// At least two classes have busy queues.
@@ -78,11 +81,12 @@ impl Census {
     pub fn change_class_count(&mut self, class: ServiceClass, n: i32) {
         let count = &mut self.busy[class];
         *count = count.wrapping_add_signed(n);
+        self.all_busy = self.all_busy.wrapping_add_signed(n);
     }
 
     /// Counts the busy queues of each class anew.
     pub fn recount_classes(&mut self, ents: &Rows<EntityNo, Entity>) {
-        self.busy = ByClass::default();
+        (self.busy, self.all_busy) = (ByClass::default(), 0);
         for e in ents.iter().filter(|e| e.busy) {
             self.change_class_count(e.class, 1);
         }
@@ -120,6 +124,7 @@ const QUEUE_WEIGHTS: usize = 8;
 
 impl FairQueue {
     /// The queue has become busy with nothing in flight.
+    #[inline]
     pub fn count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if e.wr == 1 {
@@ -129,6 +134,7 @@ impl FairQueue {
     }
 
     /// The queue is neither busy nor has it requests in flight.
+    #[inline]
     pub fn uncount(&mut self, q: QueueNo) {
         self.census.uncount(&mut self.ents[q]);
         self.leave_group_count(q);
@@ -144,6 +150,7 @@ impl FairQueue {
     }
 
     /// Counts the queue in its group unless it is counted.
+    #[inline]
     pub fn join_group_count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if !core::mem::replace(&mut e.grouped, true) {
@@ -154,6 +161,7 @@ impl FairQueue {
     }
 
     /// No longer counts it there, if it is counted.
+    #[inline]
     pub fn leave_group_count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if core::mem::take(&mut e.grouped) {
@@ -183,6 +191,7 @@ impl Census {
             let n = ents.iter().filter(|e| e.busy && e.class == class).count();
             assert_eq!(self.busy[class] as usize, n);
         }
+        assert_eq!(self.all_busy, self.busy.0.iter().fold(0, |sum: u32, &n| sum.wrapping_add(n)));
         assert_eq!(self.tot_busy() as usize, ents.iter().filter(|e| e.busy).count());
         let raised = ents.iter().filter(|e| e.busy && e.wr > 1).count();
         assert_eq!(i64::from(self.wr_busy) + i64::from(self.uncounted), raised as i64);

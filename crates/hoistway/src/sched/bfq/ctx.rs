@@ -161,14 +161,16 @@ impl Bfq {
     /// The queue a new request of that context belongs to; makes contexts and queues as needed.
     pub(super) fn resolve(&mut self, now: Instant, ask: Ask, cx: &mut Cx<'_>) -> QueueNo {
         let proc = ask.proc;
-        let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
-        let effective = cx.procs.prio(proc);
+        let (own, effective, alive) = match cx.procs.get(proc) {
+            Some(p) => (p.prio, p.effective(), p.alive),
+            None => (IoPrio::NONE, cx.procs.prio(proc), true),
+        };
         let node = self.node_of(ask.group, cx.groups);
         if self.ctxs.procs.len() <= proc.index() {
             self.ctxs.grow(proc);
         }
         let ctx = &mut self.ctxs.procs[proc.index()];
-        ctx.gone = cx.procs.get(proc).is_some_and(|p| !p.alive);
+        ctx.gone = !alive;
         if ctx.prio != own || ctx.effective != effective {
             ctx.prio = own;
             ctx.effective = effective;
@@ -177,20 +179,33 @@ impl Bfq {
         if self.ctxs.procs[proc.index()].node != node {
             self.group_changed(now, proc, node, cx);
         }
-        let at = self.ctxs.pair_at(proc, ask.actuator);
-        let found = self.ctxs.pairs[at].queue(ask.sync);
-        if found.is_some() {
-            let queue = &self.queues[found];
-            if queue.coop.shared
-                && queue.coop.split_me
-                && ask.sync
-                && !self.ctxs.pairs[at].stably_merged
-            {
-                return self.split(now, ask, found, cx);
-            }
-            self.own_if_alone(found, proc);
-            return found;
+        let pair = &self.ctxs.pairs[self.ctxs.pair_at(proc, ask.actuator)];
+        let found = pair.queue(ask.sync);
+        if found.is_none() {
+            return self.new_queue(now, ask, own, node, cx);
         }
+        let queue = &mut self.queues[found];
+        if queue.coop.shared && queue.coop.split_me && ask.sync && !pair.stably_merged {
+            return self.split(now, ask, found, cx);
+        }
+        // A sync queue used by exactly one context is owned by it, unless it is on its way into another (5.1 step 1).
+        if queue.sync && queue.life.users == 1 && queue.coop.into.is_none() {
+            queue.life.owner = proc;
+        }
+        found
+    }
+
+    /// The first of that kind.
+    #[cold]
+    fn new_queue(
+        &mut self,
+        now: Instant,
+        ask: Ask,
+        own: IoPrio,
+        node: NodeNo,
+        cx: &mut Cx<'_>,
+    ) -> QueueNo {
+        let proc = ask.proc;
         if ask.sync {
             let q = self.new_sync_queue(now, ask);
             cx.trace.why(now, "queue of process", q.0, proc.0.into(), 1);
@@ -239,17 +254,9 @@ impl Bfq {
         q
     }
 
-    /// A sync queue used by exactly one context is owned by it, unless it is on its way into another
-    /// (5.1 step 1).
-    fn own_if_alone(&mut self, q: QueueNo, proc: ProcId) {
-        let queue = &mut self.queues[q];
-        if queue.sync && queue.life.users == 1 && queue.coop.into.is_none() {
-            queue.life.owner = proc;
-        }
-    }
-
     /// The sync queue, shared or not, gets its new weight and class lazily; the async one is replaced at once
     /// by that of the group of the I/O (2.10).
+    #[cold]
     fn priority_changed(&mut self, now: Instant, ask: Ask, own: IoPrio, node: NodeNo) {
         let proc = ask.proc;
         let (class, level) = class_level(self.ctxs.procs[proc.index()].effective);
@@ -272,6 +279,7 @@ impl Bfq {
     }
 
     /// The context issues I/O of another group (8.3).
+    #[cold]
     pub(super) fn group_changed(
         &mut self,
         now: Instant,

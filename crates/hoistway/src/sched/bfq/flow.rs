@@ -118,23 +118,18 @@ impl Bfq {
     /// Hands over the next request of `q` (4.1 step 5).
     #[inline(always)]
     fn issue_next(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) -> ReqId {
-        let slot = self.queues[q].rqs.next;
-        let cost = self.charge_next(q);
-        self.serve(q, cost);
         let serving = self.serving.queue == q;
+        let queue = &self.queues[q];
+        let slot = queue.rqs.next;
+        let rq = &self.rqs[slot];
+        let (pos, len, actuator) = (rq.pos, u64::from(rq.len), usize::from(queue.actuator));
+        let cost = self.charge_of(queue, len, q);
+        self.serve(q, cost);
         if serving && core::mem::take(&mut self.measure.wait_dispatch) {
             self.measure.waited = slot;
         }
-        // Before the request leaves its queue: what that does to a queue left empty depends on it.
-        self.queues[q].rqs.inflight += 1;
-        let rq = &self.rqs[slot];
-        let seen = Dispatched {
-            pos: rq.pos,
-            len: rq.len.into(),
-            inflight: self.load.inflight,
-            rotational: self.rotational,
-        };
-        if self.rate.dispatched(now, seen) {
+        let (inflight, rotational) = (self.load.inflight, self.rotational);
+        if self.rate.dispatched(now, Dispatched { pos, len, inflight, rotational }) {
             self.peak_rate_changed();
         }
         if serving {
@@ -142,9 +137,11 @@ impl Bfq {
         }
         self.tally(q, |t| {
             t.requests += 1;
-            t.sectors += seen.len;
+            t.sectors += len;
         });
-        self.remove_request(now, slot);
+        // Before the request leaves its queue: what that does to a queue left empty depends on it.
+        self.queues[q].rqs.inflight += 1;
+        self.remove_from(now, slot, q);
         self.rqs[slot].place = RqPlace::Issued;
         if serving {
             self.update_raising(now, q, cx);
@@ -153,7 +150,7 @@ impl Bfq {
                 self.expire(now, q, false, Reason::Exhausted, cx);
             }
         }
-        self.load.by_actuator[usize::from(self.queues[q].actuator)] += 1;
+        self.load.by_actuator[actuator] += 1;
         self.load.inflight += 1;
         cx.requests.at(slot.0).id
     }
@@ -161,6 +158,19 @@ impl Bfq {
     /// The queue to serve, `None` while an empty one is being waited for (4.2).
     #[inline(always)]
     fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<QueueNo> {
+        let q = self.serving.queue;
+        if q.is_some() && !self.may_time_out(q) && self.ctxs.actuators == 1 {
+            let queue = &self.queues[q];
+            if queue.rqs.next.is_some() && !queue.slot.waiting && self.fits(q) {
+                return Some(q);
+            }
+        }
+        self.select_anew(now, cx)
+    }
+
+    /// The same where the queue in service may have to wait or to go.
+    #[inline(never)]
+    fn select_anew(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<QueueNo> {
         let mut q = self.serving.queue;
         let mut reason = Reason::Timeout;
         let mut keep = q.is_some() && (!self.may_time_out(q) || self.must_idle(q));
@@ -172,15 +182,16 @@ impl Bfq {
                     return Some(other);
                 }
                 let queue = &self.queues[q];
+                let waiting = queue.slot.waiting;
                 if queue.rqs.next.is_some() {
                     if self.fits(q) {
-                        if queue.slot.waiting {
+                        if waiting {
                             self.stop_waiting(now, q);
                         }
                         return Some(q);
                     }
                     reason = Reason::Exhausted;
-                } else if queue.slot.waiting || (queue.rqs.inflight > 0 && self.better_to_idle(q)) {
+                } else if waiting || (queue.rqs.inflight > 0 && self.better_to_idle(q)) {
                     return self.injection(now, q, cx);
                 } else {
                     reason = Reason::NoMore;
@@ -285,9 +296,9 @@ impl Bfq {
     }
 
     /// After a dispatch from the queue in service (6.4).
-    #[inline]
+    #[inline(always)]
     fn update_raising(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        if self.fair.ents[q].wr > NOT_RAISED {
+        if self.fair.ents[q].wr > NOT_RAISED && self.queues[q].raise.may_end(self.tn) {
             self.check_raising(now, q, cx);
         }
         // Even mid-slot. Ending: the whole slot is stamped with the low weight, so the queue leaves the device quickly

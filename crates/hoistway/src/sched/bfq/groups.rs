@@ -6,6 +6,7 @@
 use super::Bfq;
 use super::ctx::AsyncTable;
 use super::ids::{Id, NodeNo, QueueNo, Rows};
+use super::queue::BfqQueue;
 use super::slot::Reason;
 use super::stats::Tally;
 use super::weights::{DEFAULT_WEIGHT, GroupWeight};
@@ -147,13 +148,14 @@ impl Bfq {
 
     /// Counts (or uncounts) requests of a queue in its groups.
     #[inline(always)]
-    pub(super) fn count_allocated(&mut self, q: QueueNo, n: i32) {
-        let queue = &mut self.queues[q];
-        queue.rqs.allocated = queue.rqs.allocated.wrapping_add_signed(n);
+    pub(super) fn count_allocated(&mut self, q: QueueNo, n: i32) -> &BfqQueue {
         let node = self.fair.ents[q].node;
         if node != ROOT {
             self.count_in_groups(node, n);
         }
+        let queue = &mut self.queues[q];
+        queue.rqs.allocated = queue.rqs.allocated.wrapping_add_signed(n);
+        queue
     }
 
     #[inline(never)]

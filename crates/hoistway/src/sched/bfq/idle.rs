@@ -7,12 +7,13 @@
 
 use super::Bfq;
 use super::ids::{Id, QueueNo};
+use super::queue::BfqQueue;
 use super::queue::inject::{LARGE, LIMIT_LIFE, LIMIT_REST};
 use super::queue::raise::NOT_RAISED;
 use super::queue::waker::{WAKE_GAP, WakerRules};
 use super::slot::Reason;
 use super::tunables::Base;
-use super::wf2q::IDLE;
+use super::wf2q::{Entity, IDLE};
 use crate::env::Cx;
 use crate::unit::{Instant, Nanos};
 
@@ -65,8 +66,13 @@ impl Bfq {
     /// there. 6.1 assumes the worst of any group, which is slow in containers; 6.2 counts those that compete.
     #[inline]
     pub(super) fn asymmetric(&self, q: QueueNo) -> bool {
+        self.is_odd(&self.fair.ents[q])
+    }
+
+    #[inline(always)]
+    fn is_odd(&self, e: &Entity) -> bool {
         let census = &self.fair.census;
-        census.weights_differ(&self.fair.ents[q])
+        census.weights_differ(e)
             || census.classes_differ()
             || match self.conf.base.before_6_2() {
                 true => census.groups_pending > 0,
@@ -88,7 +94,12 @@ impl Bfq {
     pub(super) fn thr_idling(&self, q: QueueNo) -> bool {
         let queue = &self.queues[q];
         // Nobody is left to send what would be waited for.
-        if queue.life.users == 0 || self.fair.census.wr_busy != 0 {
+        queue.life.users != 0 && self.pays_for(queue)
+    }
+
+    #[inline(always)]
+    fn pays_for(&self, queue: &BfqQueue) -> bool {
+        if self.fair.census.wr_busy != 0 {
             return false;
         }
         let queueing = self.ncq.tag != HwTag::No;
@@ -97,36 +108,37 @@ impl Bfq {
     }
 
     /// Idling preserves service guarantees (4.4).
-    #[inline]
     pub(super) fn guarantee_needs_idling(&self, q: QueueNo) -> bool {
         let queue = &self.queues[q];
-        if queue.life.users == 0 {
-            return false;
-        }
+        queue.life.users != 0 && self.owed_to(queue, &self.fair.ents[q])
+    }
+
+    #[inline(always)]
+    fn owed_to(&self, queue: &BfqQueue, e: &Entity) -> bool {
         let census = &self.fair.census;
-        let raised = self.fair.ents[q].wr > NOT_RAISED;
-        (raised
-            && (i64::from(census.wr_busy) < i64::from(census.tot_busy())
+        let busy = census.tot_busy();
+        (e.wr > NOT_RAISED
+            && (i64::from(census.wr_busy) < i64::from(busy)
                 || self.load.inflight >= queue.rqs.inflight + RAISED_INFLIGHT))
             // The only busy queue harms nobody by waiting; to let it go invites a lighter newcomer to fill the drive
             // before it comes back.
-            || census.tot_busy() == 1
-            || self.asymmetric(q)
+            || busy == 1
+            || self.is_odd(e)
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn better_to_idle(&self, q: QueueNo) -> bool {
-        let queue = &self.queues[q];
+        let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
         if queue.life.users == 0 {
             return false;
         }
         if self.conf.strict_guarantees {
             return true;
         }
-        if self.conf.slice_idle == Nanos::ZERO || !queue.sync || self.fair.class(q) == IDLE {
+        if self.conf.slice_idle == Nanos::ZERO || !queue.sync || e.class == IDLE {
             return false;
         }
-        self.thr_idling(q) || self.guarantee_needs_idling(q)
+        self.owed_to(queue, e) || self.pays_for(queue)
     }
 
     #[inline]
@@ -172,8 +184,11 @@ impl Bfq {
     pub(super) fn stop_waiting(&mut self, now: Instant, q: QueueNo) {
         self.queues[q].slot.waiting = false;
         self.serving.timer = None;
-        self.tally(q, |t| t.idle_useful += 1);
-        self.tally_idling(now, q);
+        let length = now.since(self.serving.idle_since);
+        self.tally(q, |t| {
+            t.idle_useful += 1;
+            t.idled += length;
+        });
     }
 
     /// The idle timer fired (4.4).

@@ -3,7 +3,7 @@
 
 use super::Bfq;
 use super::ids::{Id, QueueNo};
-use super::queue::raise::{Arrival, NOT_RAISED, Terms};
+use super::queue::raise::{Arrival, NOT_RAISED, Terms, WR_SERVICE};
 use super::tunables::Base;
 use super::wf2q::On;
 use crate::env::Cx;
@@ -109,12 +109,20 @@ impl Bfq {
 
     /// A busy async queue gets another request after a pause (6.2, last item). A shared queue never becomes busy as
     /// that of a process does; a gap is the only sign of a new burst, such as a file that is saved.
+    #[inline]
     pub(super) fn raise_async(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        let queue = &mut self.queues[q];
+        if !self.queues[q].sync {
+            self.raise_after_pause(now, q, cx);
+        }
+    }
+
+    #[inline(never)]
+    fn raise_after_pause(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let queue = &self.queues[q];
         let pause = self.conf.wr_min_inter_arr_async;
         let paused = queue.raise.start + pause < self.tn;
         let e = &mut self.fair.ents[q];
-        if queue.sync || !self.conf.low_latency || e.wr > NOT_RAISED || !paused {
+        if !self.conf.low_latency || e.wr > NOT_RAISED || !paused {
             return;
         }
         e.wr = self.conf.wr_coeff;
@@ -125,7 +133,8 @@ impl Bfq {
         self.tell_raised(now, q, wr, cx);
     }
 
-    /// The queue in service is raised, and has just been served (6.4).
+    /// The queue in service is raised, has just been served, and its period may end (6.4).
+    #[cold]
     pub(super) fn check_raising(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         let (terms, tn) = (self.terms(), self.tn);
         let raise = &self.queues[q].raise;
@@ -217,8 +226,5 @@ const DEFAULT_WEIGHT: u32 = 40;
 /// was found (a player in a virtual machine on a slow disk, 23 s), and longer only feeds false positives.
 const WR_MIN: Nanos = Nanos::secs(3);
 const WR_MAX: Nanos = Nanos::secs(25);
-/// Most sectors an interactive queue receives while raised (6.1), about 61 MB. No process of the largest start-up
-/// known reads more than 110 000; a copy of files passes it in a second or two, and so shows that it is none.
-const WR_SERVICE: u64 = 120_000;
 /// A queue idle for this long leaves its burst (4.5 step 3): the burst's job is done.
 const VERY_LONG_IDLE: Nanos = Nanos::secs(10);

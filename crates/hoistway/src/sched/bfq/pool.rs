@@ -96,6 +96,7 @@ impl Bfq {
     }
 
     /// The actuator of a request that ends before `end`.
+    #[inline]
     pub(super) fn actuator_of(&self, end: u64, device: &Device) -> u8 {
         if self.ctxs.actuators == 1 {
             return 0;
@@ -107,10 +108,16 @@ impl Bfq {
 
     /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4). Each head is a disk of
     /// its own, so for one that starves the rule of the queue in service is broken.
+    #[inline(always)]
     pub(super) fn underused_actuator(&self, q: QueueNo) -> Option<QueueNo> {
         if self.ctxs.actuators == 1 || self.conf.base.before_6_2() {
             return None;
         }
+        self.starved_actuator(q)
+    }
+
+    #[inline(never)]
+    fn starved_actuator(&self, q: QueueNo) -> Option<QueueNo> {
         let last = usize::from(self.ctxs.actuators) - 1;
         for i in 0..=last {
             let load = self.load.by_actuator[i];

@@ -228,9 +228,8 @@ impl Bfq {
             let actuator = self.actuator_of(r.end().0, cx.device);
             let ask = Ask { proc: r.proc, group: r.group, sync: r.sync, actuator };
             let q = self.resolve(now, ask, cx);
-            self.count_allocated(q, 1);
             self.ctxs.procs[r.proc.index()].in_pool += 1;
-            if self.queues[q].just_created {
+            if self.count_allocated(q, 1).just_created {
                 self.handle_burst(q);
             }
             q
@@ -316,11 +315,13 @@ impl Bfq {
     #[inline]
     fn learn_from_arrival(&mut self, now: Instant, q: QueueNo, rq: &BfqRq, cx: &mut Cx<'_>) {
         let slice_idle = self.conf.slice_idle;
+        let ctx = &self.ctxs.procs[rq.proc.index()];
         let e = &self.fair.ents[q];
         let queue = &mut self.queues[q];
         if !e.busy && queue.rqs.inflight == 0 {
             queue.think.sample(now, slice_idle);
         }
+        let mut turned = false;
         if queue.sync
             && e.class != IDLE
             && slice_idle > Nanos::ZERO
@@ -328,26 +329,13 @@ impl Bfq {
         {
             // 8 ms are made for the seek of a disk, and call too many queues short of thought: half of it (5.12).
             let limit = if self.conf.think_margin { slice_idle.0 / 2 } else { slice_idle.0 };
-            let gone = self.ctxs.procs[rq.proc.index()].gone;
-            let short = !gone && !queue.think.longer_than(Nanos(limit));
-            if core::mem::replace(&mut queue.think.short, short) != short {
-                self.think_time_changed(q);
-            }
+            let short = !ctx.gone && !queue.think.longer_than(Nanos(limit));
+            turned = core::mem::replace(&mut queue.think.short, short) != short;
         }
-        let raised = self.fair.ents[q].wr > NOT_RAISED;
-        let queue = &mut self.queues[q];
         queue.seek.record(rq.pos, rq.len.into(), self.rotational);
-        let never_plays = queue.seek.totally();
         queue.rqs.queued += 1;
         self.load.queued += 1;
-        if never_plays && raised {
-            self.totally_seeky(now, q, cx);
-        }
         if rq.sync {
-            if self.ctxs.procs[rq.proc.index()].in_pool <= 1 {
-                self.first_request(now, q, cx);
-            }
-            let queue = &mut self.queues[q];
             if queue.rqs.queued == 1 && queue.rqs.inflight == 0 {
                 queue.intensity.arrival(queue.think.gap(now));
             }
@@ -355,10 +343,31 @@ impl Bfq {
                 queue.intensity.judge(now);
             }
         }
+        let never_plays = e.wr > NOT_RAISED && queue.seek.totally();
+        let first = rq.sync && ctx.in_pool <= 1;
+        if turned {
+            self.think_time_changed(q);
+        }
+        if never_plays {
+            self.totally_seeky(now, q, cx);
+        }
+        if first {
+            self.first_request(now, q, cx);
+        }
     }
 
     /// A scheduled merge of its queue takes the request along (5.1 step 4).
+    #[inline(always)]
     pub(super) fn cooperate(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) -> QueueNo {
+        let q = self.rqs[slot].queue;
+        if self.queues[q].coop.into.is_none() && self.nonrot_queueing() {
+            return q;
+        }
+        self.cooperate_at(now, slot, cx)
+    }
+
+    #[inline(never)]
+    fn cooperate_at(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) -> QueueNo {
         let BfqRq { queue: q, proc, pos, .. } = self.rqs[slot];
         let to = self.find_cooperator(q, proc, pos);
         if to.is_none() {
@@ -473,20 +482,31 @@ impl Bfq {
     }
 
     /// Takes a pending request out of its queue and chooses the next one (5.3).
-    #[inline(always)]
     pub(super) fn remove_request(&mut self, now: Instant, slot: RqNo) {
-        let q = self.rqs[slot].queue;
-        let own = &self.queues[q].rqs;
-        let was_next = own.next == slot;
+        self.remove_from(now, slot, self.rqs[slot].queue);
+    }
+
+    /// The same, of queue `q`.
+    #[inline(always)]
+    pub(super) fn remove_from(&mut self, now: Instant, slot: RqNo, q: QueueNo) {
+        let queue = &mut self.queues[q];
+        let was_next = queue.rqs.next == slot;
         if was_next {
-            self.queues[q].rqs.next = self.next_after(now, slot, q);
+            if queue.rqs.queued == 1 {
+                queue.slot.fifo_checked = true;
+                queue.rqs.next = RqNo::NONE;
+            } else {
+                self.queues[q].rqs.next = self.next_after(now, slot, q);
+            }
         }
         let own = &mut self.queues[q].rqs;
         self.rqs.dequeue(own, slot);
         self.load.queued -= 1;
         let empty = own.queued == 0;
         if was_next {
-            self.update_budget(q);
+            if !empty {
+                self.update_budget(q);
+            }
             self.index_update(q);
         }
         // Its last request was injected or merged away.

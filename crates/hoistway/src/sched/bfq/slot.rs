@@ -6,6 +6,7 @@
 
 use super::Bfq;
 use super::ids::{Id, QueueNo};
+use super::queue::BfqQueue;
 use super::queue::past::Past;
 use super::queue::raise::{Isochrony, NOT_RAISED};
 use super::wf2q::{Entity, ROOT};
@@ -249,10 +250,13 @@ impl Bfq {
     /// shares, and overcharging would only skew them.
     #[inline(always)]
     pub(super) fn charge_len(&self, len: u64, q: QueueNo) -> u64 {
-        if self.queues[q].sync {
-            return len;
-        }
-        self.charge_async(len, q)
+        self.charge_of(&self.queues[q], len, q)
+    }
+
+    /// The same of a queue that is at hand.
+    #[inline(always)]
+    pub(super) fn charge_of(&self, queue: &BfqQueue, len: u64, q: QueueNo) -> u64 {
+        if queue.sync { len } else { self.charge_async(len, q) }
     }
 
     #[inline(never)]
@@ -267,8 +271,8 @@ impl Bfq {
     /// Cost of the next request of `q`.
     #[inline(always)]
     pub(super) fn charge_next(&self, q: QueueNo) -> u64 {
-        let next = self.queues[q].rqs.next;
-        self.charge_len(self.rqs[next].len.into(), q)
+        let queue = &self.queues[q];
+        self.charge_of(queue, self.rqs[queue.rqs.next].len.into(), q)
     }
 
     /// Is there a request, and does it fit what is left of the budget?
@@ -282,10 +286,9 @@ impl Bfq {
     pub(super) fn serve(&mut self, q: QueueNo, n: u64) {
         let queue = &mut self.queues[q];
         queue.slot.serve(n, self.tn);
-        if self.fair.ents[q].wr > NOT_RAISED {
+        if self.fair.serve(q, n) > NOT_RAISED {
             queue.raise.served += n;
         }
-        self.fair.serve(q, n);
     }
 
     /// The limit of a slot. In ticks the built-in one is rounded down and a written one up (10.1).
@@ -298,6 +301,7 @@ impl Bfq {
     ///
     /// An interactive queue has as much longer as it weighs more: what loads an application seeks, and cut every
     /// 125 ms it would lose what raising gives. A soft real-time one is never greedy and needs no more.
+    #[inline(always)]
     pub(super) fn start_slot(&mut self, now: Instant, q: QueueNo) {
         let (terms, tn) = (self.terms(), self.tn);
         let limit = self.slot_limit();
@@ -477,6 +481,7 @@ impl Bfq {
     }
 
     /// Counts and traces the end of a slot.
+    #[inline(always)]
     pub(super) fn tell_expiry(
         &mut self,
         now: Instant,
@@ -562,6 +567,7 @@ impl Bfq {
     }
 
     /// Off the busy queues and into the idle set.
+    #[inline(always)]
     pub(super) fn no_longer_busy(&mut self, q: QueueNo, expiring: bool) {
         self.fair.census.clear_busy(&mut self.fair.ents[q]);
         self.fair.deactivate(q.into(), true, expiring, self.tn);
@@ -571,6 +577,7 @@ impl Bfq {
     }
 
     /// The feedback of a slot on the next budget (3.9).
+    #[inline(always)]
     pub(super) fn adapt(&mut self, q: QueueNo, reason: Reason) {
         let queue = &mut self.queues[q];
         let e = &self.fair.ents[q];

@@ -20,7 +20,7 @@ pub(super) use super::class::{BE, ByClass, IDLE, RT, ServiceClass};
 use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
 pub(super) use super::vtime::{VTime, delta};
 use crate::list::{Links, List};
-use crate::tree::{Nodes, Tree};
+use crate::tree::{Nodes, SlotOrder};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
 
@@ -94,7 +94,7 @@ impl Entity {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServiceTree {
     active: ActiveSet,
-    idle: Tree,
+    idle: SlotOrder,
     /// The remembered last of the idle set (2.7); not always the last.
     idle_hi: Option<EntityNo>,
     pub v: VTime,
@@ -248,20 +248,7 @@ impl FairQueue {
 
     // Choice: 2.2 and 2.3.
 
-    /// Which entity of the tree is next (2.2). `push`: nobody is in service, V may jump ahead.
-    fn pick(&mut self, node: NodeNo, class: ServiceClass, push: bool) -> EntityNo {
-        let tree = &mut self.nodes[node].trees[class];
-        if tree.active.is_empty() {
-            return EntityNo::NONE;
-        }
-        let (next, v) = tree.active.next(&mut self.places, tree.v);
-        if push && v.after(tree.v) {
-            tree.v = v;
-            self.forget(node, class);
-        }
-        next
-    }
-
+    /// Who is next in the node (2.2). If nobody is in service V may jump ahead.
     fn lookup(&mut self, node: NodeNo, expiring: bool, now: Instant) -> EntityNo {
         let n = &mut self.nodes[node];
         let mut first = RT;
@@ -275,11 +262,21 @@ impl FairQueue {
             }
         }
         let push = n.in_service.is_none() || expiring;
-        ServiceClass::ALL[first as usize..]
-            .iter()
-            .map(|&class| self.pick(node, class, push))
-            .find(|&e| e.is_some())
-            .unwrap_or(EntityNo::NONE)
+        for &class in &ServiceClass::ALL[first as usize..] {
+            let tree = &mut n.trees[class];
+            if tree.active.is_empty() {
+                continue;
+            }
+            let (next, v) = tree.active.next(&mut self.places, tree.v);
+            if push && v.after(tree.v) {
+                tree.v = v;
+                if !tree.idle.is_empty() {
+                    self.forget(node, class);
+                }
+            }
+            return next;
+        }
+        EntityNo::NONE
     }
 
     /// Refreshes the cached candidate after `changed` (or `NONE`) was activated or requeued (2.3). True:
@@ -382,6 +379,7 @@ impl FairQueue {
     }
 
     /// Takes `e` off the active set if it is there.
+    #[inline]
     fn active_remove(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         if ent.on == On::Active {
@@ -493,15 +491,14 @@ impl FairQueue {
         let (node, class, finish) = (ent.node, ent.class, ent.finish);
         let tree = &mut self.nodes[node].trees[class];
         // Slots end in about the order of their finishes, so the last one is mostly the neighbour.
-        match tree.idle_hi {
-            Some(hi) => tree.idle.insert_near(&mut self.idle_nodes, hi.0, e.0, finish, ()),
-            None => tree.idle.insert(&mut self.idle_nodes, e.0, finish, ()),
-        }
+        let near = tree.idle_hi.unwrap_or(EntityNo::NONE);
+        tree.idle.insert(&mut self.idle_nodes, near.0, e.0, finish);
         if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi].finish)) {
             tree.idle_hi = Some(e);
         }
     }
 
+    #[inline]
     fn idle_remove(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         ent.on = On::None;
@@ -515,13 +512,10 @@ impl FairQueue {
         tree.idle.remove(&mut self.idle_nodes, e.0);
     }
 
-    /// Forgets the first idle entity once V has passed it (2.7).
+    /// Forgets the first idle entity, of which there is one, once V has passed it (2.7).
     fn forget(&mut self, node: NodeNo, class: ServiceClass) {
         let tree = &mut self.nodes[node].trees[class];
         let lo = EntityNo(tree.idle.first());
-        if lo.is_none() {
-            return;
-        }
         if tree.active.is_empty() {
             // Quirk Q2: V moves back to the last idle finish.
             if let Some(hi) = tree.idle_hi {
@@ -537,18 +531,31 @@ impl FairQueue {
         }
     }
 
-    /// Accounts `n` sectors of service to `q` and its ancestors (2.7).
-    pub fn serve(&mut self, q: QueueNo, n: u64) {
-        let mut at = EntityNo::from(q);
-        while at.is_some() {
-            let ent = &mut self.ents[at];
-            ent.service += n;
-            let (node, class) = (ent.node, ent.class);
-            let tree = &mut self.nodes[node].trees[class];
-            tree.v = tree.v.plus(delta(n, tree.wsum));
-            self.forget(node, class);
-            at = self.nodes[node].entity;
+    /// Accounts `n` sectors of service to `q` and its ancestors (2.7). Returns its raising coefficient.
+    #[inline]
+    pub fn serve(&mut self, q: QueueNo, n: u64) -> u32 {
+        let wr = self.ents[q].wr;
+        let mut up = self.serve_one(q.into(), n);
+        while up.is_some() {
+            up = self.serve_one(up, n);
         }
+        wr
+    }
+
+    /// Returns the entity above.
+    #[inline(always)]
+    fn serve_one(&mut self, e: EntityNo, n: u64) -> EntityNo {
+        let ent = &mut self.ents[e];
+        ent.service += n;
+        let (at, class) = (ent.node, ent.class);
+        let node = &mut self.nodes[at];
+        let up = node.entity;
+        let tree = &mut node.trees[class];
+        tree.v = tree.v.plus(delta(n, tree.wsum));
+        if !tree.idle.is_empty() {
+            self.forget(at, class);
+        }
+        up
     }
 
     // Weight and class changes: 2.8.

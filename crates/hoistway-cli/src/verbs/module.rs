@@ -44,9 +44,9 @@ pub enum ModuleCommand {
     Core {
         /// Source tree of hoistway [default: this folder]
         #[arg(long, value_name = "DIR")]
-        source: Option<PathBuf>,
+        tree: Option<PathBuf>,
         /// Where to write the object
-        #[arg(long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
     },
 }
@@ -60,14 +60,14 @@ pub struct BuildModule {
     /// The kernel's source, a tree or tarball, for block/*.h [default: the distribution's package]
     #[arg(long, value_name = "SOURCE")]
     pub kernel_source: Option<PathBuf>,
-    /// The core, an object that was made before [default: the package's, or made of --source]
+    /// The core, an object that was made before [default: the package's, or made of --tree]
     #[arg(long, value_name = "FILE")]
     pub core: Option<PathBuf>,
     /// Source tree of hoistway, to compile the core of [default: this folder]
     #[arg(long, value_name = "DIR", conflicts_with = "core")]
-    pub source: Option<PathBuf>,
+    pub tree: Option<PathBuf>,
     /// Write the module there, where nothing stands [default: the cache, for `install`]
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ pub fn module(options: &Module) -> Result<(), Failure> {
         ModuleCommand::Install { kernel } => install(kernel.as_deref()),
         ModuleCommand::Remove { kernel } => remove(kernel.as_deref()),
         ModuleCommand::List { json } => list(*json),
-        ModuleCommand::Core { source, out } => core(source.as_ref(), out),
+        ModuleCommand::Core { tree, out } => core(tree.as_ref(), out),
     }
 }
 
@@ -86,7 +86,7 @@ fn build(args: &BuildModule) -> Result<(), Failure> {
         kernel_dir: args.kernel_dir.clone(),
         kernel_source: args.kernel_source.clone(),
         core: args.core.clone(),
-        source: args.source.clone(),
+        source: args.tree.clone(),
         out: args.out.clone(),
     };
     let built = module::build(&options, &mut |what| eprintln!("{what}")).map_err(failure)?;

@@ -61,13 +61,8 @@ fn the_source_must_be_that_of_the_kernel() {
     fs::write(folder.0.join("text"), "no object").unwrap();
     refused(&folder, &format!("{build} linux --core text"), 2, "--core text: is no object file");
     // Neither a core nor a place to make one of.
-    refused(&folder, &format!("{build} linux"), 3, "give --source a source tree of hoistway");
-    refused(
-        &folder,
-        &format!("{build} linux --source headers"),
-        2,
-        "is no source tree of hoistway",
-    );
+    refused(&folder, &format!("{build} linux"), 3, "give --tree a source tree of hoistway");
+    refused(&folder, &format!("{build} linux --tree headers"), 2, "is no source tree of hoistway");
     let left: Vec<_> = fs::read_dir(folder.0.join("cache/module")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -103,7 +98,7 @@ fn the_core_fits_a_kernel() {
         return;
     }
     let folder = Folder::new("module-core");
-    let output = module(&folder, &format!("core --source {} --out core.o", tree.display()));
+    let output = module(&folder, &format!("core --tree {} --out core.o", tree.display()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let told = stdout(&output);
     let frame = told.split("largest frame ").nth(1).and_then(|t| t.split(' ').next());

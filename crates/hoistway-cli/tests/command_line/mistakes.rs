@@ -22,7 +22,10 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["calibrate", "--iocost", "/dev/sdx"], "--iocost is of a simulated drive (--drive)"),
         (&["compare", "--config", "iocost-bfq"], "did you mean 'cost-bfq'?"),
         (&["compare", "--drive", "samsung-970"], "samsung-970-pro"),
-        (&["compare", "--drive", "nvme"], "nvme-consumer-gen4, nvme-enterprise-gen4"),
+        (
+            &["compare", "--drive", "nvme"],
+            "nvme-consumer-gen4, nvme-dramless-gen4, nvme-enterprise-gen4",
+        ),
         (
             &["compare", "latency-2019,bandwidth-2019", "-w", "readers"],
             "workloads of one experiment",

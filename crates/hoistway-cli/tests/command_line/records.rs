@@ -129,7 +129,7 @@ fn a_timeline_names_the_processes_that_the_asked_one_started() {
     let words = "target started target/konsole, target/kdeinit";
     assert!(told.contains(words) && told.contains("--explain target/konsole tells"), "{told}");
     let (code, told) = explain("target/konsole");
-    assert!(code == Some(0) && told.contains("request 7 to the drive"), "{told}");
+    assert!(code == Some(0) && told.contains(" to the drive: read"), "{told}");
     assert!(!told.contains("no I/O of"), "{told}");
     let (code, told) = explain("target/xterm");
     assert!(code == Some(2) && told.contains("there are: target/konsole, "), "{told}");

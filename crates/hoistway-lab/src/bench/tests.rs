@@ -279,7 +279,8 @@ fn a_simulated_plan_watches_starts_to_their_end_and_keeps_to_its_processor_time(
             let same = standard.parts.iter().find(|p| p.part == planned.part).unwrap();
             assert_eq!(same.measured, planned.measured, "{}", drive.id);
         }
-        if drive.identity.rotational {
+        // A virtual disk may say that it rotates, too; it does more than can be simulated for so long.
+        if drive.identity.rotational && drive.iocost.rrandiops < 1_000 {
             let seen =
                 |p: &super::plan::PlannedPart| p.measured >= crate::recommend::doubt::RAISING;
             assert!(quick.parts.iter().all(seen), "{}: BFQ raises for longer", drive.id);

@@ -249,7 +249,7 @@ impl IoPrio {
     /// Of the real-time class.
     #[inline]
     pub(crate) const fn is_rt(self) -> bool {
-        self.0 >> 13 == 1
+        matches!(self.class(), Class::Rt)
     }
 
     /// The level, 0 to 7.

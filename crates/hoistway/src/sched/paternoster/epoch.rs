@@ -5,7 +5,7 @@
 //!
 //! *Rule.* An epoch is at least 10 ms and 96 completions (48 uncut). It begins anew while requests from before the last
 //! change are still completing, for each request larger than the cut, and after a pause. A *part* of one, for pairs
-//! (`pairs.rs`), is a quarter of it; or 10 ms, if four requests have completed.
+//! (`valve/pairs.rs`), is a quarter of it; or 10 ms, if four requests have completed.
 //!
 //! *Guarantee.* What is measured began and ended under the limits in force.
 //!

@@ -18,7 +18,7 @@
 //! | Confirm | 4 `k` of the knee, the same cut | was it the valve, or the load? |
 //! | Cut | `k` of the knee, half its cut | are smaller pieces still enough? |
 //! | Hold | the knee | has the load changed? |
-//! | Pairs | the knee and the step in turn | the same where epochs scatter (`scatter.rs`) |
+//! | Pairs | the knee and the step in turn | the same where epochs scatter (`valve/scatter.rs`) |
 //!
 //! *Rule.* It is judged by epochs (`epoch.rs`). An epoch says something about the valve only if the valve was *held*
 //! (somebody waited because of it), and nothing steps down in epochs that flushes limit.
@@ -30,29 +30,32 @@
 //!
 //! Source: specs/paternoster.md 4.
 
+mod pairs;
+mod scatter;
+
 use super::epoch::{Around, Done, Measured, Meter, RateSample};
 use super::measure::{Epochs, Permille, SectorRate, Units};
-use super::pairs::Scatter;
-use super::scatter::{ByPairs, Trial};
 use crate::unit::{Instant, Sectors};
+use pairs::{Pairs, Scatter};
+use scatter::{ByPairs, Trial};
 
 /// Wide open, at the start. Deeper than any catalogue drive needs (specs/paternoster.md 4).
 const OPEN: Units = Units::whole(1024);
 /// The first step down; also the least that confirms a refusal.
-pub(super) const FIRST: Units = Units::whole(192);
+const FIRST: Units = Units::whole(192);
 /// Least that a ceiling is measured with later.
 const WIDE: Units = Units::whole(384);
 /// The least valve: below six units a single request of 32 KiB stands alone.
-pub(super) const LEAST: Units = Units::whole(6);
+const LEAST: Units = Units::whole(6);
 /// Cuts: 128 KiB first, 32 KiB at the least. Smaller pieces cost processor time and gain nothing.
-pub(super) const CUT_FIRST: Sectors = Sectors(256);
+const CUT_FIRST: Sectors = Sectors(256);
 const CUT_LEAST: Sectors = Sectors(64);
 /// No cut.
 pub(super) const UNCUT: Sectors = Sectors(u64::MAX);
 /// The row that is tried: 320 KiB of one process at a time.
-pub(super) const ROW: Units = Units::whole(40);
+const ROW: Units = Units::whole(40);
 /// Epochs of a Hold, doubled with each backoff.
-pub(super) const HOLD: Epochs = Epochs(64);
+const HOLD: Epochs = Epochs(64);
 /// Of a Hold after the knee was raised.
 const HOLD_RAISED: Epochs = Epochs(4);
 /// Of a Hold whose rate has left the ceiling.
@@ -67,6 +70,7 @@ const CHANGE_MOST: Units = Units::whole(128);
 
 /// The trial of the moment, and what only this trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and service allocates nothing")]
 pub(super) enum Phase {
     Ceiling { asked: Asked },
     Batch { asked: Asked, open: RateSample },
@@ -75,7 +79,7 @@ pub(super) enum Phase {
     Confirm { refused: Refused },
     Cut { slow: Epochs },
     Hold { left: Epochs },
-    Pairs { trial: Trial },
+    Pairs { trial: Trial, pairs: Pairs },
 }
 
 impl Phase {
@@ -147,29 +151,29 @@ struct Fixed {
 pub(super) struct Valve {
     in_force: Limits,
     /// Accepted last.
-    pub(super) knee: Limits,
+    knee: Limits,
     /// Price of a change of place; 0: none.
-    pub(super) change: Units,
+    change: Units,
     phase: Phase,
-    pub(super) ceiling: SectorRate,
+    ceiling: SectorRate,
     /// Moving rate of the last Hold.
     mean: SectorRate,
     /// Doublings of the next Hold.
-    pub(super) backoff: u32,
+    backoff: u32,
     /// The next ceiling tries rows too.
     pair_due: bool,
     /// A Hold whose mean fell short raises valve and cut in turn.
     raise_cut: bool,
     /// Requests of the lane exist: only then is anything cut.
-    pub(super) lane_seen: bool,
+    lane_seen: bool,
     /// For how long a numeric target still counts as active: no epoch is uncut then.
     number: Epochs,
     fixed: Fixed,
     loss: Permille,
     meter: Meter,
     /// How far the epochs of Holds lie apart, and what is done about it.
-    pub(super) scatter: Scatter,
-    pub(super) by_pairs: Option<ByPairs>,
+    scatter: Scatter,
+    by_pairs: Option<ByPairs>,
 }
 
 impl Valve {
@@ -260,9 +264,9 @@ impl Valve {
         if self.phase.is_open() && self.in_force.cut == UNCUT && self.fixed.cut.is_none() {
             self.in_force.cut = CUT_FIRST;
         }
-        if let (Phase::Pairs { .. }, Some(by)) = (self.phase, &mut self.by_pairs) {
-            by.pairs.cut_to(CUT_FIRST);
-            self.in_force = by.pairs.limits();
+        if let Phase::Pairs { pairs, .. } = &mut self.phase {
+            pairs.cut_to(CUT_FIRST);
+            self.in_force = pairs.limits();
         }
     }
 
@@ -312,7 +316,9 @@ impl Valve {
     pub fn tries_rows(&self) -> bool {
         let pair = match self.phase {
             Phase::Ceiling { .. } => self.pair_due,
-            Phase::Batch { .. } | Phase::Again { .. } | Phase::Pairs { trial: Trial::Rows } => true,
+            Phase::Batch { .. } | Phase::Again { .. } | Phase::Pairs { trial: Trial::Rows, .. } => {
+                true
+            }
             _ => false,
         };
         pair && self.in_force.row.0 > 0
@@ -410,7 +416,7 @@ impl Valve {
             Phase::Cut { slow } => self.tried_cut(measured, slow, around),
             Phase::Hold { left } if measured.held => self.hold(measured, left, around),
             Phase::Hold { .. } => {}
-            Phase::Pairs { trial } => self.pair(measured, trial, around),
+            Phase::Pairs { trial, pairs } => self.pair(measured, trial, pairs, around),
         }
     }
 
@@ -459,7 +465,7 @@ impl Valve {
     }
 
     /// Larger pieces or more of them, in turn.
-    pub(super) fn raise(&mut self, around: Around) {
+    fn raise(&mut self, around: Around) {
         if self.raise_cut && self.knee.cut != UNCUT {
             self.knee.cut = doubled(self.knee.cut);
         } else {
@@ -549,7 +555,7 @@ impl Valve {
     }
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
-    pub(super) fn worth_cutting(&self, around: Around) -> bool {
+    fn worth_cutting(&self, around: Around) -> bool {
         if self.fixed.cut.is_some() || self.knee.cut == UNCUT || self.knee.cut <= CUT_LEAST {
             return false;
         }
@@ -598,7 +604,7 @@ impl Valve {
         self.measure_ceiling(Asked::Held, around);
     }
 
-    pub(super) fn hold_for(&mut self, epochs: Epochs, around: Around) {
+    fn hold_for(&mut self, epochs: Epochs, around: Around) {
         self.mean = SectorRate::UNKNOWN;
         self.scatter.interrupted();
         self.put(Phase::Hold { left: epochs }, self.knee, around);
@@ -609,7 +615,7 @@ impl Valve {
     }
 
     /// What a ceiling is measured with.
-    pub(super) fn open(&self) -> Limits {
+    fn open(&self) -> Limits {
         let (least, cut) = match self.number > Epochs(0) {
             true => (FIRST, self.knee.cut.max(CUT_FIRST)),
             false => (WIDE, UNCUT),
@@ -634,7 +640,7 @@ impl Valve {
     }
 
     /// Another phase; what is from before must complete before it is measured.
-    pub(super) fn put(&mut self, phase: Phase, limits: Limits, around: Around) {
+    fn put(&mut self, phase: Phase, limits: Limits, around: Around) {
         let (old, new) = (self.in_force, self.in_bounds(limits));
         if new.k != old.k {
             self.meter.settle_units(old.k.max(new.k));
@@ -655,12 +661,12 @@ fn price_of_change(a: RateSample, b: RateSample) -> Units {
 }
 
 /// The next smaller valve.
-pub(super) fn quarter_less(k: Units) -> Units {
+fn quarter_less(k: Units) -> Units {
     (k * 3 / 4).max(LEAST)
 }
 
 /// The next larger cut.
-pub(super) fn doubled(cut: Sectors) -> Sectors {
+fn doubled(cut: Sectors) -> Sectors {
     if cut >= CUT_FIRST { UNCUT } else { Sectors(2 * cut.0) }
 }
 

@@ -19,10 +19,10 @@
 //!
 //! Source: specs/paternoster.md 4.
 
-use super::epoch::{Around, Measured};
-use super::measure::{Permille, SectorRate, Units};
+use super::super::epoch::{Around, Measured};
+use super::super::measure::{Permille, SectorRate, Units};
 use super::pairs::{Pairs, PartEnd, StepVerdict, WHOLE};
-use super::valve::{
+use super::{
     CUT_FIRST, FIRST, HOLD, LEAST, Limits, Phase, ROW, UNCUT, Valve, doubled, quarter_less,
 };
 use crate::unit::{Nanos, Sectors};
@@ -34,7 +34,7 @@ const BACKOFF_MOST: u32 = 2;
 
 /// What pairs are to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trial {
+pub(in super::super) enum Trial {
     /// Rows are still worth it.
     Rows,
     /// The first valve is enough.
@@ -52,7 +52,6 @@ pub(super) enum Trial {
 /// What is known while steps are judged by pairs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByPairs {
-    pub pairs: Pairs,
     /// Of the open rate, what the accepted steps keep (millionths).
     kept: i64,
     /// Where the way down begins.
@@ -86,7 +85,7 @@ impl Valve {
     pub(super) fn begin_pairs(&mut self, measured: &Measured, around: Around) {
         let open = self.open();
         let first = first(measured, self.ceiling, around);
-        self.by_pairs = Some(ByPairs { pairs: Pairs::new(open, open, 0), kept: WHOLE, first });
+        self.by_pairs = Some(ByPairs { kept: WHOLE, first });
         self.backoff = 0;
         if self.knee.row == Units(0) {
             return self.begin_down(around);
@@ -125,25 +124,28 @@ impl Valve {
     }
 
     fn compare(&mut self, trial: Trial, a: Limits, b: Limits, least: i64, around: Around) {
-        if let Some(by) = &mut self.by_pairs {
-            by.pairs = Pairs::new(a, b, least);
-        }
-        self.put(Phase::Pairs { trial }, a, around);
+        self.put(Phase::Pairs { trial, pairs: Pairs::new(a, b, least) }, a, around);
     }
 
     /// A part of a slice is over.
-    pub(super) fn pair(&mut self, measured: &Measured, trial: Trial, around: Around) {
-        // Beside flushes nothing steps down.
-        let Some(by) = self.by_pairs.as_mut().filter(|_| !measured.flush_limited) else {
+    pub(super) fn pair(
+        &mut self,
+        measured: &Measured,
+        trial: Trial,
+        mut pairs: Pairs,
+        around: Around,
+    ) {
+        if measured.flush_limited {
+            // Beside flushes nothing steps down.
             return self.hold_pairs(around);
-        };
-        match by.pairs.add(measured) {
-            PartEnd::Part => {}
-            PartEnd::Slice(limits) => self.put(Phase::Pairs { trial }, limits, around),
+        }
+        match pairs.add(measured) {
+            PartEnd::Part => self.phase = Phase::Pairs { trial, pairs },
+            PartEnd::Slice(limits) => self.put(Phase::Pairs { trial, pairs }, limits, around),
             PartEnd::Over(verdict) => {
-                let (step, rate) = (by.pairs.step(), by.pairs.rate());
+                let step = pairs.step();
                 if matches!(trial, Trial::Open | Trial::Check) {
-                    self.ceiling = rate;
+                    self.ceiling = pairs.rate();
                 }
                 match verdict {
                     StepVerdict::Enough(gain) => self.accepted(trial, step, gain, around),
@@ -232,8 +234,8 @@ impl Valve {
 
 #[cfg(test)]
 mod tests {
-    use super::super::epoch::{Done, Meter, RateSample};
-    use super::super::measure::UNIT;
+    use super::super::super::epoch::{Done, Meter, RateSample};
+    use super::super::super::measure::UNIT;
     use super::*;
     use crate::unit::Instant;
 
@@ -310,15 +312,13 @@ mod tests {
     #[test]
     fn steps_share_one_loss() {
         let mut valve = Valve::new(Instant::ZERO);
-        let open = valve.open();
-        let by = ByPairs { pairs: Pairs::new(open, open, 0), kept: WHOLE, first: FIRST };
-        valve.by_pairs = Some(by);
+        valve.by_pairs = Some(ByPairs { kept: WHOLE, first: FIRST });
         for _ in 0..2 {
             let knee = valve.knee();
             valve.accepted(Trial::Coarse, knee, -10_000, AROUND);
         }
         // 98.01 % are left, so that 1.03 % of them may go.
-        let pairs = valve.by_pairs.expect("it is under way").pairs;
+        let Phase::Pairs { pairs, .. } = valve.phase() else { panic!("it is under way") };
         assert_eq!(pairs.least(), 970_000 * WHOLE / 980_100 - WHOLE);
     }
 

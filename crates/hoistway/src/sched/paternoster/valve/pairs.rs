@@ -21,9 +21,9 @@
 //!
 //! Source: specs/paternoster.md 4.
 
-use super::epoch::Measured;
-use super::measure::{Permille, SectorRate};
-use super::valve::Limits;
+use super::super::epoch::Measured;
+use super::super::measure::{Permille, SectorRate};
+use super::Limits;
 use crate::unit::Sectors;
 
 /// Parts of a slice, and how many are faster than its clear rate.
@@ -78,7 +78,7 @@ impl Scatter {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Differences {
     n: i64,
     sum: i64,
@@ -110,14 +110,14 @@ impl Differences {
 }
 
 /// Rates of a slice.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SliceRates {
     clear: SectorRate,
     plain: SectorRate,
 }
 
 /// The slice that runs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Parts {
     rates: [SectorRate; PARTS],
     got: usize,
@@ -163,8 +163,8 @@ pub(super) enum PartEnd {
 }
 
 /// A comparison under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pairs {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Pairs {
     accepted: Limits,
     step: Limits,
     /// Least difference that is enough.
@@ -229,7 +229,7 @@ impl Pairs {
     }
 
     /// A part of the slice is over.
-    pub fn add(&mut self, measured: &Measured) -> PartEnd {
+    pub(super) fn add(&mut self, measured: &Measured) -> PartEnd {
         let Some(slice) = self.parts.add(measured) else { return PartEnd::Part };
         if self.is_accepted() {
             self.rates += 1;
@@ -270,8 +270,8 @@ impl Pairs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::epoch::RateSample;
-    use super::super::measure::Units;
+    use super::super::super::epoch::RateSample;
+    use super::super::super::measure::Units;
     use super::*;
     use crate::unit::Nanos;
 

@@ -254,7 +254,7 @@ pub unsafe extern "C" fn hw_core_end(view: &View) -> bool {
 /// A request that the core does not know: its handle, 0 if there is no room, and in `open` which merges it is open to.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_arrive(
     view: &View,
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn hw_core_arrive(
 /// It is taken in.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_insert(view: &View, now: u64, id: u64, head: bool) -> bool {
     // SAFETY: the caller's promise.
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn hw_core_insert(view: &View, now: u64, id: u64, head: bo
 /// What goes to the device, or (`again`) is to be inserted again before this is asked once more; 0: nothing.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_dispatch(view: &View, now: u64, hw: u16, out: &mut HwFound) -> Rq {
     // SAFETY: the caller's promise.
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn hw_core_dispatch(view: &View, now: u64, hw: u16, out: &
 /// A request that nothing may join any more; 0: no more of them.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_closed(view: &View) -> Rq {
     // SAFETY: the caller's promise.
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn hw_core_closed(view: &View) -> Rq {
 /// The device has served it.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_complete(view: &View, now: u64, id: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn hw_core_complete(view: &View, now: u64, id: u64) -> boo
 /// A request that has passed the scheduler by is over; `sent`: the device has seen it.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_bypassed(view: &View, now: u64, io: &HwIo, sent: bool) -> bool {
     let issued = sent.then(|| Instant::from_nanos(io.issued));
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn hw_core_bypassed(view: &View, now: u64, io: &HwIo, sent
 /// It goes away unserved.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_forget(view: &View, id: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn hw_core_forget(view: &View, id: u64) -> bool {
 /// The device gave it back, and it is here again.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_requeue(view: &View, now: u64, id: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn hw_core_requeue(view: &View, now: u64, id: u64) -> bool
 /// Whether `hw_flush` is to be called.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_hears_flushes(view: &View) -> bool {
     // SAFETY: the caller's promise.
@@ -374,7 +374,7 @@ pub unsafe extern "C" fn hw_core_hears_flushes(view: &View) -> bool {
 /// A flush command goes to the device, or is over.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_flush(view: &View, now: u64, began: bool) -> bool {
     let what = if began { FlushCommand::Began } else { FlushCommand::Ended };
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn hw_core_flush(view: &View, now: u64, began: bool) -> bo
 /// May this bio join that request?
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_may_merge(view: &View, now: u64, io: &HwIo, into: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn hw_core_may_merge(view: &View, now: u64, io: &HwIo, int
 /// A request that this bio can join; `back`: behind it.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_find_merge(
     view: &View,
@@ -419,7 +419,7 @@ pub unsafe extern "C" fn hw_core_find_merge(
 /// The request next to it, which has become what is said.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_neighbour(view: &View, id: u64, size: &HwSize, back: bool) -> Rq {
     // SAFETY: the caller's promise.
@@ -446,7 +446,7 @@ impl HwSize {
 /// A bio has joined it, which has become what is said.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_merged_bio(
     view: &View,
@@ -465,7 +465,7 @@ pub unsafe extern "C" fn hw_core_merged_bio(
 /// `gone` has joined `kept`, which was `before` and has become `after`; `waited`: it had been inserted.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_merged(
     view: &View,
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn hw_core_merged(
 /// The number of a process that is new here.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_proc(view: &View, prio: u16) -> u32 {
     // SAFETY: the caller's promise.
@@ -498,7 +498,7 @@ pub unsafe extern "C" fn hw_core_proc(view: &View, prio: u16) -> u32 {
 /// It has this priority and is in this group from now on.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_proc_is(
     view: &View,
@@ -516,7 +516,7 @@ pub unsafe extern "C" fn hw_core_proc_is(
 /// It has exited.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_proc_exits(view: &View, now: u64, proc: u32) -> bool {
     // SAFETY: the caller's promise.
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn hw_core_proc_exits(view: &View, now: u64, proc: u32) ->
 /// The number of a new group below `parent`.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_group(view: &View, now: u64, parent: u32) -> u32 {
     // SAFETY: the caller's promise.
@@ -537,7 +537,7 @@ pub unsafe extern "C" fn hw_core_group(view: &View, now: u64, parent: u32) -> u3
 /// A group goes away.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_group_goes(view: &View, now: u64, group: u32) -> bool {
     // SAFETY: the caller's promise.
@@ -548,7 +548,7 @@ pub unsafe extern "C" fn hw_core_group_goes(view: &View, now: u64, group: u32) -
 /// Its weight; false: refused.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_weight(view: &View, now: u64, group: u32, weight: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn hw_core_weight(view: &View, now: u64, group: u32, weigh
 /// Its latency target, as a line of `io.latency` has it behind the device number: 1, or the number of the error.
 ///
 /// # Safety
-/// As [`queue`] says; `text` has `len` bytes.
+/// As `queue` says; `text` has `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_target(
     view: &View,
@@ -579,7 +579,7 @@ pub unsafe extern "C" fn hw_core_target(
 /// The target of a group in the same form; false: it has none.
 ///
 /// # Safety
-/// As [`queue`] says; `to` has `size` bytes.
+/// As `queue` says; `to` has `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_target_of(
     view: &View,
@@ -599,7 +599,7 @@ pub unsafe extern "C" fn hw_core_target_of(
 /// Places of each word of tags that this I/O may have; 0: all.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_depth(view: &View, now: u64, io: &HwIo) -> u32 {
     // SAFETY: the caller's promise.
@@ -609,7 +609,7 @@ pub unsafe extern "C" fn hw_core_depth(view: &View, now: u64, io: &HwIo) -> u32 
 /// The timer.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_timer(view: &View, now: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -620,7 +620,7 @@ pub unsafe extern "C" fn hw_core_timer(view: &View, now: u64) -> bool {
 /// The value of tunable `t`; false: none.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_value(view: &View, t: usize, value: &mut u64) -> bool {
     // SAFETY: the caller's promise.
@@ -636,7 +636,7 @@ pub unsafe extern "C" fn hw_core_value(view: &View, t: usize, value: &mut u64) -
 /// Sets it; false: refused.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_set(view: &View, now: u64, t: usize, value: u64) -> bool {
     // SAFETY: the caller's promise.
@@ -646,7 +646,7 @@ pub unsafe extern "C" fn hw_core_set(view: &View, now: u64, t: usize, value: u64
 /// `nr_requests` has changed.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_resized(view: &View, now: u64, nr_requests: u32) -> bool {
     // SAFETY: the caller's promise.
@@ -657,7 +657,7 @@ pub unsafe extern "C" fn hw_core_resized(view: &View, now: u64, nr_requests: u32
 /// Processes alive, processes numbered, groups numbered, requests known.
 ///
 /// # Safety
-/// As [`queue`] says.
+/// As `queue` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_sizes(view: &View, out: &mut [u32; 4]) -> bool {
     // SAFETY: the caller's promise.

@@ -1,9 +1,8 @@
 //! `hoistway module`: the schedulers as a module of the machine's kernel.
 
 use crate::common::output::print;
-use crate::failure::Failure;
+use crate::failure::{Failure, machine_failure};
 use clap::{Args as ClapArgs, Subcommand};
-use hoistway_machine::MachineError;
 use hoistway_machine::module::{self, BuiltModule, ModuleOptions};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -89,7 +88,7 @@ fn build(args: &BuildModule) -> Result<(), Failure> {
         source: args.tree.clone(),
         out: args.out.clone(),
     };
-    let built = module::build(&options, &mut |what| eprintln!("{what}")).map_err(failure)?;
+    let built = module::build(&options, &mut |what| eprintln!("{what}")).map_err(machine_failure)?;
     print(&text(&built))
 }
 
@@ -111,13 +110,13 @@ fn text(built: &BuiltModule) -> String {
 
 fn core(source: Option<&PathBuf>, out: &std::path::Path) -> Result<(), Failure> {
     let here = PathBuf::from(".");
-    let facts = module::write_core(source.unwrap_or(&here), out).map_err(failure)?;
+    let facts = module::write_core(source.unwrap_or(&here), out).map_err(machine_failure)?;
     let (bytes, function) = &facts.frame;
     print(&format!("{}  largest frame {bytes} bytes ({function})\n", out.display()))
 }
 
 fn install(kernel: Option<&str>) -> Result<(), Failure> {
-    let installed = module::install(kernel).map_err(failure)?;
+    let installed = module::install(kernel).map_err(machine_failure)?;
     let mut out = format!("{}\n", installed.path.display());
     if let Some(key) = installed.signed {
         let _ = writeln!(out, "  signed with {}", key.display());
@@ -130,14 +129,14 @@ fn install(kernel: Option<&str>) -> Result<(), Failure> {
 }
 
 fn remove(kernel: Option<&str>) -> Result<(), Failure> {
-    match module::remove(kernel).map_err(failure)? {
+    match module::remove(kernel).map_err(machine_failure)? {
         true => print("the module is gone\n"),
         false => print("there was no module in place\n"),
     }
 }
 
 fn list(json: bool) -> Result<(), Failure> {
-    let modules = module::list().map_err(failure)?;
+    let modules = module::list().map_err(machine_failure)?;
     if json {
         let all: Vec<Value> = modules
             .iter()
@@ -170,12 +169,4 @@ fn list(json: bool) -> Result<(), Failure> {
         }
     }
     print(&out)
-}
-
-fn failure(error: MachineError) -> Failure {
-    match error {
-        MachineError::Lack(_) | MachineError::Os { .. } => Failure::Environment(error.to_string()),
-        MachineError::Refused(_) => Failure::Usage(error.to_string()),
-        _ => Failure::Failed(error.to_string()),
-    }
 }

@@ -2,8 +2,9 @@
 
 use super::headers::Headers;
 use super::object::{CoreFacts, make_core};
-use super::tools::{BuildFolder, cache, last_lines, run, running_release, wanted, write};
+use super::tools::{BuildFolder, cache, run, running_release, wanted, write};
 use crate::kernel::Lack;
+use crate::programs::last_lines;
 use crate::{MachineError, os};
 use hoistway_files::{Dir, Kind, Place};
 use std::fs;
@@ -155,7 +156,7 @@ fn silent(said: &str) -> Result<(), MachineError> {
         true => Ok(()),
         false => Err(MachineError::Program(format!(
             "objtool does not accept the module:{}",
-            last_lines(&found.join("\n"))
+            last_lines(&found)
         ))),
     }
 }

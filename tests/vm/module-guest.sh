@@ -1,32 +1,10 @@
 #!/bin/bash
-# What tests/vm/module.sh does inside the virtual machine, as its first program. The report goes to the second serial line:
-# "ok WHAT", "FAILED WHAT: ...", "figure ...", and "verdict: ..." at the end.
-export PATH=/usr/sbin:/bin
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm /sys/fs/cgroup
-mount -t tmpfs -o size=1g tmp /tmp
-mount -t cgroup2 cg /sys/fs/cgroup
-exec 3>/dev/ttyS1 2>/dev/ttyS0 >&2
+# What tests/vm/module.sh does inside the virtual machine, as its first program; guest.sh says how it reports.
+. /guest.sh
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
 echo 120 >/proc/sys/kernel/hung_task_timeout_secs
-cd /tmp
-failures=0
 part=start
-only=$(sed -n 's/.*module_only=\([^ ]*\).*/\1/p' /proc/cmdline)
 
-report() { echo "$*" >&3; echo "### $*"; }
-ok() { report "ok $part: $*"; }
-failed() { failures=$((failures + 1)); report "FAILED $part: $*"; }
-# WHAT COMMAND...: the command is to succeed.
-must() {
-  local what=$1 said; shift
-  if said=$("$@" 2>&1); then ok "$what"; else failed "$what ($?): $* : $(echo "$said" | tail -3 | tr '\n' ' ')"; fi
-}
-# WHAT EXPECTED FOUND
-same() { if [ "$2" = "$3" ]; then ok "$1 ($3)"; else failed "$1: expected $2, found $3"; fi; }
 wanted() { part=$1; [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
 parameter() { cat /sys/module/hoistway/parameters/"$1"; }
 set_parameter() { echo "$2" >/sys/module/hoistway/parameters/"$1"; }

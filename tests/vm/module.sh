@@ -48,7 +48,7 @@ program_into "$(command -v bash)" bin/bash
 for name in configfs null_blk scsi_debug sd_mod virtio_pci virtio_blk bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
 cp "$ko" "$root/hoistway.ko"
 pack tests/vm/module-guest.sh
-append="module_only=${only// /,}"
+append="hoistway_only=${only// /,}"
 # A drive that takes many requests in and serves them one after the other: what is inside decides how long the next one takes.
 truncate -s 256M "$work/slow"
 machine=(-drive "file=$work/slow,format=raw,if=none,id=slow,throttling.iops-total=400"

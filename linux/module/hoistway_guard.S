@@ -11,6 +11,17 @@
 #include <linux/linkage.h>
 #include <linux/objtool.h>
 
+/* What GUARDED has put on the stack, and back to its caller. */
+.macro LEAVE
+	pop	%r15
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rbx
+	pop	%rbp
+	RET
+.endm
+
 .macro GUARDED name
 SYM_FUNC_START(hw_\name)
 	push	%rbp
@@ -24,13 +35,7 @@ SYM_FUNC_START(hw_\name)
 	and	$-16, %rsp
 	call	hw_core_\name
 	lea	-40(%rbp), %rsp
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbx
-	pop	%rbp
-	RET
+	LEAVE
 SYM_FUNC_END(hw_\name)
 .endm
 
@@ -43,13 +48,7 @@ SYM_FUNC_END(hw_\name)
 SYM_FUNC_START(hw_leave)
 	mov	(%rdi), %rsp
 	xor	%eax, %eax
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbx
-	pop	%rbp
-	RET
+	LEAVE
 SYM_FUNC_END(hw_leave)
 STACK_FRAME_NON_STANDARD hw_leave
 

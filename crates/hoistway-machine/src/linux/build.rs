@@ -561,7 +561,10 @@ impl Build<'_> {
         command.stdin(Stdio::null()).stderr(log.try_clone().map_err(os(name()))?).stdout(log);
         // A group of its own, which ends as a whole.
         let program = command.get_program().to_string_lossy().into_owned();
-        let child = programs::for_this_machine(&mut command).process_group(0).spawn().map_err(os(program))?;
+        let child = programs::for_this_machine(&mut command)
+            .process_group(0)
+            .spawn()
+            .map_err(os(program))?;
         let mut running = Group::new(child);
         let clock = Clock::new();
         let mut compiled = Compiled::after(&self.log, begins);

@@ -343,6 +343,25 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEDULERS.iter().copied().find(|e| e.name == name)
 }
 
+/// What the kernel module calls a scheduler: those that the kernel has, or has as an alias, are `h-NAME` there, and a name
+/// has at most 15 characters. `None`: it is not in the module.
+pub fn module_name(entry: &Entry) -> Option<&'static str> {
+    match entry.name {
+        "none" => None,
+        "mq-deadline" => Some("h-mq-deadline"),
+        "bfq" => Some("h-bfq"),
+        "kyber" => Some("h-kyber"),
+        "deadline" => Some("h-deadline"),
+        "deadline-zoccolo" => Some("zoccolo"),
+        name => Some(name),
+    }
+}
+
+/// The scheduler that the kernel module calls so.
+pub fn of_module(name: &str) -> Option<&'static Entry> {
+    SCHEDULERS.iter().copied().find(|e| module_name(e) == Some(name))
+}
+
 /// Why a scheduler that measurements were published of has no entry, and what to choose.
 pub fn why_missing(name: &str) -> Option<&'static str> {
     matches!(name, "cfq-2.6.33" | "cfq-2.6.35").then_some(

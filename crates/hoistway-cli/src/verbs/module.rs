@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use hoistway_machine::module::{self, BuiltModule, ModuleOptions};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `hoistway module`.
 #[derive(Debug, ClapArgs)]
@@ -45,8 +45,11 @@ pub enum ModuleCommand {
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
         /// Where to write the object
-        #[arg(short, long, value_name = "FILE")]
-        out: PathBuf,
+        #[arg(short, long, value_name = "FILE", required_unless_present = "dkms")]
+        out: Option<PathBuf>,
+        /// Write it into this folder, with a dkms.conf: /usr/src/hoistway-VERSION
+        #[arg(long, value_name = "DIR", conflicts_with = "out")]
+        dkms: Option<PathBuf>,
     },
 }
 
@@ -76,7 +79,9 @@ pub fn module(options: &Module) -> Result<(), Failure> {
         ModuleCommand::Install { kernel } => install(kernel.as_deref()),
         ModuleCommand::Remove { kernel } => remove(kernel.as_deref()),
         ModuleCommand::List { json } => list(*json),
-        ModuleCommand::Core { tree, out } => core(tree.as_ref(), out),
+        ModuleCommand::Core { tree, out, dkms } => {
+            core(tree.as_deref(), out.as_deref(), dkms.as_deref())
+        }
     }
 }
 
@@ -88,7 +93,8 @@ fn build(args: &BuildModule) -> Result<(), Failure> {
         source: args.tree.clone(),
         out: args.out.clone(),
     };
-    let built = module::build(&options, &mut |what| eprintln!("{what}")).map_err(machine_failure)?;
+    let built =
+        module::build(&options, &mut |what| eprintln!("{what}")).map_err(machine_failure)?;
     print(&text(&built))
 }
 
@@ -108,9 +114,14 @@ fn text(built: &BuiltModule) -> String {
     out
 }
 
-fn core(source: Option<&PathBuf>, out: &std::path::Path) -> Result<(), Failure> {
-    let here = PathBuf::from(".");
-    let facts = module::write_core(source.unwrap_or(&here), out).map_err(machine_failure)?;
+fn core(source: Option<&Path>, out: Option<&Path>, dkms: Option<&Path>) -> Result<(), Failure> {
+    let source = source.unwrap_or(Path::new("."));
+    let (facts, out) = match (out, dkms) {
+        (Some(out), _) => (module::write_core(source, out), out),
+        (_, Some(folder)) => (module::write_dkms(source, folder), folder),
+        _ => unreachable!("one of them is required"),
+    };
+    let facts = facts.map_err(machine_failure)?;
     let (bytes, function) = &facts.frame;
     print(&format!("{}  largest frame {bytes} bytes ({function})\n", out.display()))
 }

@@ -53,7 +53,8 @@ const SHIM: &[(&str, &str)] = files!(
 
 /// Where a package has the core, beside the folder of the program.
 const PACKAGED: &str = "../share/hoistway/module/core.o";
-/// What a module is called.
+/// What the module is called, and its file.
+pub(super) const NAME: &str = "hoistway";
 pub(super) const KO: &str = "hoistway.ko";
 
 /// Builds it. `watch` hears what is going on.

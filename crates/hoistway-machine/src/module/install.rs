@@ -1,6 +1,7 @@
 //! Modules that are built, in place, loaded; and taking them away.
 
-use super::build::KO;
+use super::build::{KO, NAME};
+use super::dkms;
 use super::tools::{BuildFolder, cache, run, running_release, wanted};
 use crate::kernel::Lack;
 use crate::{MachineError, os};
@@ -62,6 +63,13 @@ fn target(release: &str) -> PathBuf {
     Path::new("/lib/modules").join(release).join(PLACE)
 }
 
+/// The file that DKMS has put in place; it may have compressed it.
+fn of_dkms(release: &str) -> Option<PathBuf> {
+    let folder = Path::new("/lib/modules").join(release).join(dkms::PLACE);
+    let names = ["", ".xz", ".gz", ".zst"].map(|end| folder.join(format!("{KO}{end}")));
+    names.into_iter().find(|path| path.is_file())
+}
+
 /// Every kernel for which there is something, in the order of their names.
 ///
 /// # Errors
@@ -84,7 +92,7 @@ pub fn list() -> Result<Vec<Module>, MachineError> {
         let here = loaded && release == running;
         Module {
             built: there(cache.join(&release).join(KO)),
-            installed: there(target(&release).join(KO)),
+            installed: there(target(&release).join(KO)).or_else(|| of_dkms(&release)),
             loaded: here,
             used: if here { used(Path::new("/sys/block")) } else { Vec::new() },
             release,
@@ -151,6 +159,12 @@ pub fn install(asked: Option<&str>) -> Result<Installed, MachineError> {
 pub fn remove(asked: Option<&str>) -> Result<bool, MachineError> {
     let release = known_release(asked)?;
     let folder = target(&release);
+    if let Some(path) = of_dkms(&release) {
+        let (path, version) = (path.display(), env!("CARGO_PKG_VERSION"));
+        return Err(MachineError::Refused(format!(
+            "{path}: DKMS has put it in place, and takes it away: dkms remove {NAME}/{version} --all"
+        )));
+    }
     let scratch = BuildFolder::new()?;
     let loaded = release == running_release() && Path::new("/sys/module/hoistway").is_dir();
     if loaded {

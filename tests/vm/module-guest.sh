@@ -299,6 +299,27 @@ if wanted queues && [ -d /sys/kernel/config/nullb ]; then
   rmdir $d
 fi
 
+# What the guide shows: the module that was built is put in place, and bench finds it.
+if wanted bench && [ -x /usr/sbin/hoistway ]; then
+  export HOISTWAY_CACHE_DIR=/tmp/cache
+  for queue in /sys/block/*/queue/scheduler; do echo none >"$queue"; done
+  must "rmmod" rmmod hoistway
+  mkdir -p -m 700 /tmp/cache/module/"$(uname -r)"
+  cp /hoistway.ko /tmp/cache/module/"$(uname -r)"
+  hoistway module install >/tmp/said 2>&1
+  same "exit code of module install" 0 $?
+  cat /tmp/said >&3
+  hoistway bench /dev/vda --yes-destroy-data /dev/vda --time 4min --rounds 1 --quiet --out /tmp/bench >/tmp/table 2>/tmp/said
+  # Fewer than three rounds are no answer.
+  same "exit code of bench" 1 $?
+  cat /tmp/said /tmp/table >&3
+  grep -q '^what .* paternoster' /tmp/table && ok "the table has paternoster" || failed "the table has no paternoster"
+  hoistway module remove >/tmp/said 2>&1
+  same "exit code of module remove" 0 $?
+  refused "it is gone" modprobe hoistway
+  must "the module loads again" insmod /hoistway.ko
+fi
+
 if wanted unplug; then
   choose paternoster sda
   load sda 20 --numjobs=1 --continue_on_error=all
@@ -317,6 +338,7 @@ set -- ${last#*hoistway: }
 same "allocations are given back" "$2" "$4"
 warnings=$(dmesg | grep -E 'WARNING|BUG|Oops|general protection|hung_task|blocked for more|kmem_cache.*Objects remaining|lockdep|UBSAN|KASAN')
 [ -z "$warnings" ] && ok "the kernel's log has no warning" || failed "the log: $warnings"
+[ -z "$warnings" ] || dmesg | grep -E -A40 'WARNING|BUG|Oops' | head -200
 [ $failures -eq 0 ] && report "verdict: ok" || report "verdict: $failures failures"
 sync
 poweroff -f

@@ -89,11 +89,13 @@ impl<'v> Queue<'v> {
     /// The core of a queue with room for `slots` requests; sleeps where memory is short.
     pub fn new(
         entry: &'static Entry,
-        device: Device,
+        mut device: Device,
         slots: usize,
         now: Instant,
         view: &'v View,
     ) -> Queue<'v> {
+        // Their words stay as they are made now when there are to be fewer.
+        device.tags_made_for = device.nr_requests;
         let all = match device.hw_queues {
             n @ 0..64 => (1 << n.max(1)) - 1,
             _ => u64::MAX,

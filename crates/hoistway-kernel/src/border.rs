@@ -361,14 +361,15 @@ pub unsafe extern "C" fn hw_core_requeue(view: &View, now: u64, id: u64) -> bool
     true
 }
 
-/// Whether `hw_flush` is to be called.
+/// What the scheduler is to be told and asked: bits `HW_FLUSHES` and so on.
 ///
 /// # Safety
 /// As `queue` says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hw_core_hears_flushes(view: &View) -> bool {
+pub unsafe extern "C" fn hw_core_wants(view: &View) -> u32 {
     // SAFETY: the caller's promise.
-    unsafe { queue(view) }.hears_flushes()
+    let wants = unsafe { queue(view) }.wants();
+    (0..).zip(wants).map(|(bit, on)| u32::from(on) << bit).sum()
 }
 
 /// A flush command goes to the device, or is over.

@@ -309,9 +309,9 @@ impl<'v> Queue<'v> {
         self.settle();
     }
 
-    /// Whether the scheduler wants to hear of flush commands.
-    pub fn hears_flushes(&self) -> bool {
-        self.sched.hears_flushes()
+    /// The scheduler wants to hear of flush commands; it may limit reads; it decides by who asks.
+    pub fn wants(&self) -> [bool; 3] {
+        [self.sched.hears_flushes(), self.sched.limits_reads(), self.sched.knows_procs()]
     }
 
     /// A flush command goes to the device or is over.

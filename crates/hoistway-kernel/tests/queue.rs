@@ -313,7 +313,7 @@ fn a_scheduler_without_targets_refuses_them() {
 fn only_who_wants_to_hear_of_flushes_makes_the_kernel_tell() {
     let hears = |entry: &&'static Entry| {
         let view = View::new();
-        Shim::new(entry, &view).queue.hears_flushes()
+        Shim::new(entry, &view).queue.wants()[0]
     };
     let names: Vec<&str> = SCHEDULERS.iter().copied().filter(hears).map(|e| e.name).collect();
     assert_eq!(names, ["paternoster"]);

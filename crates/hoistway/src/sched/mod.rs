@@ -196,6 +196,16 @@ pub trait Scheduler: Stage {
         false
     }
 
+    /// Whether `depth_limit` may answer a read with a limit: where it never does, a kernel need not ask.
+    fn limits_reads(&self) -> bool {
+        true
+    }
+
+    /// Whether what it decides depends on who asks: where not, a kernel need not find that out.
+    fn knows_procs(&self) -> bool {
+        true
+    }
+
     /// A flush command of the stack itself, which no scheduler is asked for, goes to the device or is over
     /// (multi-queue profile, where `hears_flushes`).
     fn flush(&mut self, _now: Instant, _what: FlushCommand, _cx: &mut Cx<'_>) {}

@@ -1,9 +1,11 @@
 //! The folder from which DKMS makes the module anew for each kernel that comes: the core, and what is to be called.
 
 use super::build::NAME;
-use super::object::{CoreFacts, write_core};
-use crate::MachineError;
-use hoistway_files::{Dir, Kind};
+use super::object::{CoreFacts, make_core};
+use super::tools::BuildFolder;
+use crate::{MachineError, os};
+use hoistway_files::{Dir, Kind, Place};
+use std::fs;
 use std::path::Path;
 
 /// What DKMS and `hoistway module` both may have put in place.
@@ -28,16 +30,24 @@ AUTOINSTALL=\"yes\"
     )
 }
 
-/// Makes the core and puts it into a folder with what DKMS wants beside it.
+/// Makes the core and puts it into a folder with what DKMS wants beside it. The folder is new, empty, or was made here.
 ///
 /// # Errors
 ///
-/// As [`write_core`]; the folder cannot be made, or holds such files already.
+/// As [`make_core`]; the folder is somebody else's.
 pub fn write_dkms(tree: &Path, folder: &Path) -> Result<CoreFacts, MachineError> {
-    let dir = Dir::make_all(folder)?;
-    let conf_place = dir.place(CONF)?;
-    conf_place.may_replace(Kind::New)?;
-    let facts = write_core(tree, &folder.join(CORE))?;
-    conf_place.replace(conf().as_bytes(), Kind::New)?;
+    let place = Place::make(folder)?;
+    place.may_fill(is_ours)?;
+    let scratch = BuildFolder::new()?;
+    let object = scratch.path.join(CORE);
+    let facts = make_core(tree, &object)?;
+    let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
+    let dir = place.fill(is_ours)?;
+    dir.place(CORE)?.replace(&bytes, Kind::Named)?;
+    dir.place(CONF)?.replace(conf().as_bytes(), Kind::Named)?;
     Ok(facts)
+}
+
+fn is_ours(dir: &Dir) -> bool {
+    dir.holds(CONF, Kind::Begins(&[b"# Made by hoistway"]))
 }

@@ -10,6 +10,8 @@
 //! - *untried*: BFQ without that raising ([`CALM`]) is what its documentation advises where throughput counts. A quick
 //!   bench tries only the one that raises, and what is chosen in its place may lose to the other: it did on the disks of
 //!   two laptops, for every goal but shares;
+//! - *no disk*: the drive says that it rotates, as virtual disks do, and reads faster than any disk. Schedulers believe it:
+//!   BFQ waits for those who have just read, and write-back throttling takes another target;
 //! - *left out*: workloads of the suite that the goal is about, for which a bench had no time. A shorter bench has chosen
 //!   what a longer one rules out.
 //!
@@ -19,6 +21,7 @@ use super::choose::{Choice, ChoiceReason, PreparedGoal};
 use super::field::Field;
 use super::goal::{Goal, Limit};
 use super::install::Install;
+use crate::bench::subject::DISK_MAX;
 use crate::bench::suite::{Part, SUITE};
 use hoistway::Nanos;
 
@@ -57,6 +60,8 @@ pub enum DoubtKind {
     Short(Nanos),
     /// With this configuration, which was not tried.
     Untried(&'static str),
+    /// With a drive that does not say that it rotates: it reads so often per second at random.
+    NoDisk(u64),
     /// With these workloads of the bench, for which there was no time.
     LeftOut(Vec<String>),
 }
@@ -77,6 +82,7 @@ pub(super) fn all(
     }
     doubts.extend(short(field, plan, choice, installs));
     doubts.extend(untried(goal, plan, choice, installs));
+    doubts.extend(no_disk(field));
     doubts.extend(left_out(goal, field));
     doubts
 }
@@ -158,6 +164,13 @@ fn untried(
     let raising_alone = all().all(|c| installs[c].raises());
     let doubt = Doubt { kind: DoubtKind::Untried(CALM), instead: None };
     (goal.name != "share" && open && raising_alone).then_some(doubt)
+}
+
+/// What calls itself a disk and is none.
+fn no_disk(field: &Field) -> Option<Doubt> {
+    let reads = field.identity.random_reads.filter(|&reads| reads > DISK_MAX)?;
+    let doubt = Doubt { kind: DoubtKind::NoDisk(reads), instead: None };
+    (field.identity.rotational == Some(true)).then_some(doubt)
 }
 
 /// Workloads of the suite that a bench did not run.

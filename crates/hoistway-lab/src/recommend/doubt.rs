@@ -23,6 +23,7 @@ use super::goal::{Goal, Limit};
 use super::install::Install;
 use crate::bench::subject::DISK_MAX;
 use crate::bench::suite::{Part, SUITE};
+pub use crate::config::RAISING;
 use hoistway::Nanos;
 
 /// A limit is tried tighter and looser by this part of what it gives away: 90 % as 95 and as 85 %.
@@ -31,9 +32,6 @@ const LIMIT: f64 = 0.5;
 const BELOW: f64 = 0.1;
 /// A tolerance is tried smaller and larger by this part of it: 20 % as 15 and as 25 %.
 const TOLERANCE: f64 = 0.25;
-
-/// BFQ raises weights for so long at most (docs/specs/bfq.md).
-pub const RAISING: Nanos = Nanos::secs(25);
 
 /// BFQ that raises nothing.
 pub const CALM: &str = "bfq{low_latency=0}";

@@ -27,7 +27,7 @@ struct hw_sched {
 	/* Number of the scheduler, and what it is. */
 	size_t number;
 	u32 traits;
-	bool hears_flushes;
+	u32 wants;
 	struct request_queue *queue;
 	struct hrtimer timer;
 	u64 armed;
@@ -39,8 +39,9 @@ struct hw_sched {
 	/* From 6.11 on: what the administrator had set, and the work that changes the limit. */
 	unsigned int user_sectors;
 	struct work_struct cutting;
-	/* Whose bio it is that looks for a request; the lock is held. */
+	/* Whose bio it is that looks for a request, and when; the lock is held. */
 	u32 bio_proc;
+	u64 now;
 	/* Of all queues with one of our schedulers. */
 	struct list_head all;
 };

@@ -78,7 +78,9 @@ bool hw_complete(struct hw_view *view, u64 now, u64 id);
 bool hw_bypassed(struct hw_view *view, u64 now, const struct hw_io *io, bool sent);
 bool hw_forget(struct hw_view *view, u64 id);
 bool hw_requeue(struct hw_view *view, u64 now, u64 id);
-bool hw_hears_flushes(struct hw_view *view);
+/* Bits: hw_flush is to be called; a read's depth may be limited; who asks matters. */
+enum { HW_FLUSHES = 1, HW_LIMITS_READS = 2, HW_PROCS = 4 };
+u32 hw_wants(struct hw_view *view);
 bool hw_flush(struct hw_view *view, u64 now, bool began);
 bool hw_may_merge(struct hw_view *view, u64 now, const struct hw_io *io, u64 into);
 void *hw_find_merge(struct hw_view *view, u64 now, const struct hw_io *io, bool *back);

@@ -223,20 +223,23 @@ static bool may_be_joined(struct request *rq)
 static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct hw_sched *h = sched_of(data->q);
-	struct hw_io io = {
-		.flags = flags_of(opf),
-		.op = op_of(opf),
-		.sync = op_is_sync(opf),
-		.cpu = raw_smp_processor_id(),
-	};
 	unsigned long flags;
 	const void *key;
+	struct hw_io io;
 	u32 depth;
 	u64 now;
 
 	if (!(h->traits & HW_LIMITS_DEPTH) || op_is_flush(opf))
 		return;
-	io.prio = get_current_ioprio();
+	if ((opf & REQ_OP_MASK) == REQ_OP_READ && !(h->wants & HW_LIMITS_READS))
+		return;
+	io = (struct hw_io) {
+		.flags = flags_of(opf),
+		.op = op_of(opf),
+		.sync = op_is_sync(opf),
+		.cpu = raw_smp_processor_id(),
+		.prio = get_current_ioprio(),
+	};
 	io.proc = current_proc(h);
 	rcu_read_lock();
 	flags = hw_lock(h);
@@ -271,9 +274,11 @@ static void meet(struct hw_sched *h, struct hw_icq *icq, u32 prio)
 static void hw_prepare_request(struct request *rq)
 {
 	struct hw_sched *h = sched_of(rq->q);
-	struct hw_icq *icq = (struct hw_icq *)ioc_find_get_icq(rq->q);
+	struct hw_icq *icq = NULL;
 	u32 prio;
 
+	if (h->wants & HW_PROCS)
+		icq = (struct hw_icq *)ioc_find_get_icq(rq->q);
 	rq->elv.icq = icq ? &icq->icq : NULL;
 	set_handle(rq, 0);
 	rq->elv.priv[1] = NULL;
@@ -380,7 +385,7 @@ static void hw_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	u64 now, runs;
 
 	flags = hw_lock(h);
-	now = ktime_get_ns();
+	now = h->now = ktime_get_ns();
 	while (!list_empty(list)) {
 		struct request *rq = list_first_entry(list, struct request, queuelist);
 
@@ -447,7 +452,8 @@ static struct request *hw_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	} else {
 		if (hw_time_to_break())
 			CORE(h, hw_break(&h->view, true));
-		rq = ask(h, hctx->queue_num, ktime_get_ns(), &free);
+		h->now = ktime_get_ns();
+		rq = ask(h, hctx->queue_num, h->now, &free);
 		if (unlikely(h->dead) && !rq) {
 			rq = list_first_entry_or_null(&h->waiting, struct request, queuelist);
 			if (rq)
@@ -530,14 +536,19 @@ static void hw_requeue_request(struct request *rq)
 static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int segments)
 {
 	struct hw_sched *h = sched_of(q);
-	u32 proc = current_proc(h);
 	struct request *free = NULL;
 	unsigned long flags;
 	bool done = false;
 	u64 runs;
+	u32 proc;
 
+	/* Only what waits is joined. */
+	if (!READ_ONCE(h->view.waiting))
+		return false;
+	proc = current_proc(h);
 	flags = hw_lock(h);
 	h->bio_proc = proc;
+	h->now = ktime_get_ns();
 	if (!h->dead)
 		done = blk_mq_sched_try_merge(q, bio, segments, &free);
 	runs = hw_after(h);
@@ -551,25 +562,23 @@ static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 static bool hw_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {
 	struct hw_sched *h = sched_of(q);
-	u64 now = ktime_get_ns();
 	struct hw_io io;
 
 	if (!is_ours(rq) || !handle(rq) || !has(rq, WAITS))
 		return true;
-	io_of_bio(h, bio, &io, now);
-	return CORE(h, hw_may_merge(&h->view, now, &io, handle(rq)));
+	io_of_bio(h, bio, &io, h->now);
+	return CORE(h, hw_may_merge(&h->view, h->now, &io, handle(rq)));
 }
 
 static int hw_request_merge(struct request_queue *q, struct request **into, struct bio *bio)
 {
 	struct hw_sched *h = sched_of(q);
-	u64 now = ktime_get_ns();
 	bool back = false;
 	struct request *rq;
 	struct hw_io io;
 
-	io_of_bio(h, bio, &io, now);
-	rq = CORE(h, hw_find_merge(&h->view, now, &io, &back));
+	io_of_bio(h, bio, &io, h->now);
+	rq = CORE(h, hw_find_merge(&h->view, h->now, &io, &back));
 	if (!rq || !elv_bio_merge_ok(rq, bio))
 		return ELEVATOR_NO_MERGE;
 	*into = rq;
@@ -582,7 +591,7 @@ static void hw_request_merged(struct request_queue *q, struct request *rq, enum 
 	struct hw_size size = size_of(rq);
 
 	if (handle(rq))
-		CORE(h, hw_merged_bio(&h->view, ktime_get_ns(), handle(rq), &size, type != ELEVATOR_FRONT_MERGE));
+		CORE(h, hw_merged_bio(&h->view, h->now, handle(rq), &size, type != ELEVATOR_FRONT_MERGE));
 }
 
 /* The kernel has added what `gone` holds to `kept` already; the core wants both as they were. */
@@ -594,7 +603,7 @@ static void hw_requests_merged(struct request_queue *q, struct request *kept, st
 	sizes[0].sectors -= blk_rq_sectors(gone);
 	sizes[0].segments = kept->nr_phys_segments > gone->nr_phys_segments ?
 				    kept->nr_phys_segments - gone->nr_phys_segments : 1;
-	CORE(h, hw_merged(&h->view, ktime_get_ns(), handle(kept), handle(gone), sizes, has(gone, WAITS)));
+	CORE(h, hw_merged(&h->view, h->now, handle(kept), handle(gone), sizes, has(gone, WAITS)));
 	if (has(gone, WAITS))
 		leaves(h, gone);
 	else
@@ -730,7 +739,7 @@ static int hw_init_sched(struct request_queue *q, struct elevator_type *type)
 	if (h->traits & HW_REPLACES_WBT)
 		hw_wbt_off(q, eq);
 	flags = hw_lock(h);
-	h->hears_flushes = CORE(h, hw_hears_flushes(&h->view));
+	h->wants = CORE(h, hw_wants(&h->view));
 	hw_after(h);
 	hw_unlock(h, flags);
 	hw_flush_on(h);

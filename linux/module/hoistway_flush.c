@@ -30,7 +30,7 @@ static void tell(struct request *rq, bool began)
 	if (!eq || hw_number(eq->type) == SIZE_MAX)
 		return;
 	h = eq->elevator_data;
-	if (!h->hears_flushes)
+	if (!(h->wants & HW_FLUSHES))
 		return;
 	flags = hw_lock(h);
 	CORE(h, hw_flush(&h->view, ktime_get_ns(), began));
@@ -91,7 +91,7 @@ static DECLARE_WORK(following, follow);
 
 void hw_flush_on(struct hw_sched *h)
 {
-	if (!at_issue || !h->hears_flushes)
+	if (!at_issue || !(h->wants & HW_FLUSHES))
 		return;
 	atomic_inc(&hearers);
 	schedule_work(&following);
@@ -99,7 +99,7 @@ void hw_flush_on(struct hw_sched *h)
 
 void hw_flush_off(struct hw_sched *h)
 {
-	if (!at_issue || !h->hears_flushes)
+	if (!at_issue || !(h->wants & HW_FLUSHES))
 		return;
 	atomic_dec(&hearers);
 	schedule_work(&following);

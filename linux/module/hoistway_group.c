@@ -93,7 +93,7 @@ static u32 group_of(struct hw_sched *h, struct blkcg_gq *blkg, u64 now)
 
 u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now)
 {
-	return group_of(h, bio->bi_blkg, now);
+	return h->traits & HW_HAS_WEIGHTS ? group_of(h, bio->bi_blkg, now) : 0;
 }
 
 u32 hw_group_of_current(struct hw_sched *h, const void **key, u64 now)
@@ -101,7 +101,7 @@ u32 hw_group_of_current(struct hw_sched *h, const void **key, u64 now)
 	struct blkcg *blkcg = css_to_blkcg(task_css(current, io_cgrp_id));
 
 	*key = blkcg;
-	return group_of(h, blkg_lookup(blkcg, h->queue), now);
+	return h->traits & HW_HAS_WEIGHTS ? group_of(h, blkg_lookup(blkcg, h->queue), now) : 0;
 }
 
 /* --- the policy --------------------------------------------------------------------------------- */

@@ -11,6 +11,17 @@
 #include <linux/linkage.h>
 #include <linux/objtool.h>
 
+/* What GUARDED has put on the stack, and back to its caller. */
+.macro LEAVE
+	pop	%r15
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rbx
+	pop	%rbp
+	RET
+.endm
+
 .macro GUARDED name
 SYM_FUNC_START(hw_\name)
 	push	%rbp
@@ -24,18 +35,12 @@ SYM_FUNC_START(hw_\name)
 	and	$-16, %rsp
 	call	hw_core_\name
 	lea	-40(%rbp), %rsp
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbx
-	pop	%rbp
-	RET
+	LEAVE
 SYM_FUNC_END(hw_\name)
 .endm
 
 	.text
-.irp name, new, end, arrive, insert, dispatch, closed, complete, bypassed, forget, requeue, hears_flushes, flush, may_merge, find_merge, neighbour, merged_bio, merged, proc, proc_is, proc_exits, group, group_goes, weight, target, target_of, depth, timer, value, set, resized, sizes, break
+.irp name, new, end, arrive, insert, dispatch, closed, complete, bypassed, forget, requeue, wants, flush, may_merge, find_merge, neighbour, merged_bio, merged, proc, proc_is, proc_exits, group, group_goes, weight, target, target_of, depth, timer, value, set, resized, sizes, break
 	GUARDED \name
 .endr
 
@@ -43,13 +48,7 @@ SYM_FUNC_END(hw_\name)
 SYM_FUNC_START(hw_leave)
 	mov	(%rdi), %rsp
 	xor	%eax, %eax
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbx
-	pop	%rbp
-	RET
+	LEAVE
 SYM_FUNC_END(hw_leave)
 STACK_FRAME_NON_STANDARD hw_leave
 

@@ -90,8 +90,8 @@ static const struct elv_fs_entry files[TUNABLES] = { EACH(ENTRY_OF) };
 /* --- types ----------------------------------------------------------------------------------------- */
 
 /*
- * Those that the kernel has, or has as an alias, are called h-NAME. A name has at most 15 characters. HW_AS, "KERNEL'S=OURS,...",
- * is for experiments in a kernel that has ours built in: they come first then, and the kernel's own is refused.
+ * HW_AS, "KERNEL'S=OURS,...", is for experiments in a kernel that has ours built in: they come first then, and the kernel's own is
+ * refused.
  */
 #ifndef HW_AS
 #define HW_AS ""
@@ -116,18 +116,12 @@ static bool known_as(const char *own, char *name)
 
 static bool name_of(size_t n, char *name)
 {
-	static const char *const kernels[] = { "mq-deadline", "bfq", "kyber", "deadline" };
 	char own[NAME];
 
-	if (!hw_core_name(n, own, sizeof(own)) || !strcmp(own, "none"))
+	if (!hw_core_name(n, own, sizeof(own)))
 		return false;
-	if (known_as(own, name))
-		return true;
-	if (match_string(kernels, ARRAY_SIZE(kernels), own) >= 0)
-		snprintf(name, ELV_NAME_MAX, "h-%s", own);
-	else
-		/* The one name that is too long. */
-		snprintf(name, ELV_NAME_MAX, "%s", !strcmp(own, "deadline-zoccolo") ? "zoccolo" : own);
+	if (!known_as(own, name))
+		snprintf(name, ELV_NAME_MAX, "%s", own);
 	return true;
 }
 

@@ -1,23 +1,16 @@
 #!/bin/bash
 # What tests/vm/cgroup.sh does inside the virtual machine, as its first program; with the argument `here`, the same on
 # this machine, with the cgroups it has, on the block device in $DEVICE (which is only read). The report: the table of hoistway,
-# "ok WHAT", "FAILED WHAT: ...", "figure ...", "verdict: ..." at the end.
+# and what guest.sh says.
 if [ "${1:-}" = here ]; then
-  exec 3>&1
+  exec 3>&1 >/dev/null
+  . "$(dirname "$0")/guest.sh"
   device=${DEVICE:?DEVICE=/dev/NAME}
   out=$(mktemp -d)/run
   hoistway=${HOISTWAY:-hoistway}
   experiment=$(dirname "$0")/weights.toml
 else
-  export PATH=/usr/sbin:/bin
-  /bin/busybox --install -s /bin
-  mount -t proc proc /proc
-  mount -t sysfs sys /sys
-  mount -t devtmpfs dev /dev
-  mount -t tmpfs -o size=1500m tmp /tmp
-  exec 3>/dev/ttyS1 2>/dev/ttyS0 >&2
-  mkdir -p /sys/fs/cgroup
-  mount -t cgroup2 cgroup2 /sys/fs/cgroup
+  . /guest.sh
   for name in $(cat /modules/order); do [ -d "/sys/module/$name" ] || insmod "/modules/$name.ko"; done
   for _ in 1 2 3 4 5 6 7 8 9 10; do [ -b /dev/vda ] && break; sleep 0.5; done
   device=/dev/vda
@@ -25,11 +18,6 @@ else
   out=/tmp/run
   hoistway=hoistway
 fi
-failures=0
-report() { echo "$*" >&3; }
-ok() { report "ok $*"; }
-failed() { failures=$((failures + 1)); report "FAILED $*"; }
-same() { if [ "$2" = "$3" ]; then ok "$1 ($3)"; else failed "$1: expected $2, found $3"; fi; } # WHAT EXPECTED FOUND
 # WHAT LOW VALUE HIGH
 within() {
   if awk "BEGIN { exit !($3 >= $2 && $3 <= $4) }"; then ok "$1: $3 (from $2 to $4)"; else failed "$1: $3 is not from $2 to $4"; fi

@@ -83,7 +83,7 @@ find_kernel() { # sets image and modules
 root=$work/root
 
 make_root() {
-  mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,mnt,modules,usr/sbin}
+  mkdir -p "$root"/{bin,dev,proc,sys/fs/cgroup,tmp,run,mnt,modules,usr/sbin}
   cp -L "$(command -v busybox)" "$root/bin/busybox"
   : >"$root/modules/order"
 }
@@ -112,6 +112,7 @@ module() { # NAME
 }
 pack() { # INIT
   cp "$1" "$root/init"
+  cp tests/vm/guest.sh "$root/guest.sh"
   chmod 755 "$root/init"
   (cd "$root" && find . | cpio --quiet -o -H newc) >"$work/initramfs"
 }

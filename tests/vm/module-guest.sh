@@ -1,32 +1,10 @@
 #!/bin/bash
-# What tests/vm/module.sh does inside the virtual machine, as its first program. The report goes to the second serial line:
-# "ok WHAT", "FAILED WHAT: ...", "figure ...", and "verdict: ..." at the end.
-export PATH=/usr/sbin:/bin
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm /sys/fs/cgroup
-mount -t tmpfs -o size=1g tmp /tmp
-mount -t cgroup2 cg /sys/fs/cgroup
-exec 3>/dev/ttyS1 2>/dev/ttyS0 >&2
+# What tests/vm/module.sh does inside the virtual machine, as its first program; guest.sh says how it reports.
+. /guest.sh
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
 echo 120 >/proc/sys/kernel/hung_task_timeout_secs
-cd /tmp
-failures=0
 part=start
-only=$(sed -n 's/.*module_only=\([^ ]*\).*/\1/p' /proc/cmdline)
 
-report() { echo "$*" >&3; echo "### $*"; }
-ok() { report "ok $part: $*"; }
-failed() { failures=$((failures + 1)); report "FAILED $part: $*"; }
-# WHAT COMMAND...: the command is to succeed.
-must() {
-  local what=$1 said; shift
-  if said=$("$@" 2>&1); then ok "$what"; else failed "$what ($?): $* : $(echo "$said" | tail -3 | tr '\n' ' ')"; fi
-}
-# WHAT EXPECTED FOUND
-same() { if [ "$2" = "$3" ]; then ok "$1 ($3)"; else failed "$1: expected $2, found $3"; fi; }
 wanted() { part=$1; [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
 parameter() { cat /sys/module/hoistway/parameters/"$1"; }
 set_parameter() { echo "$2" >/sys/module/hoistway/parameters/"$1"; }
@@ -321,6 +299,27 @@ if wanted queues && [ -d /sys/kernel/config/nullb ]; then
   rmdir $d
 fi
 
+# What the guide shows: the module that was built is put in place, and bench finds it.
+if wanted bench && [ -x /usr/sbin/hoistway ]; then
+  export HOISTWAY_CACHE_DIR=/tmp/cache
+  for queue in /sys/block/*/queue/scheduler; do echo none >"$queue"; done
+  must "rmmod" rmmod hoistway
+  mkdir -p -m 700 /tmp/cache/module/"$(uname -r)"
+  cp /hoistway.ko /tmp/cache/module/"$(uname -r)"
+  hoistway module install >/tmp/said 2>&1
+  same "exit code of module install" 0 $?
+  cat /tmp/said >&3
+  hoistway bench /dev/vda --yes-destroy-data /dev/vda --time 4min --rounds 1 --quiet --out /tmp/bench >/tmp/table 2>/tmp/said
+  # Fewer than three rounds are no answer.
+  same "exit code of bench" 1 $?
+  cat /tmp/said /tmp/table >&3
+  grep -q '^what .* paternoster' /tmp/table && ok "the table has paternoster" || failed "the table has no paternoster"
+  hoistway module remove >/tmp/said 2>&1
+  same "exit code of module remove" 0 $?
+  refused "it is gone" modprobe hoistway
+  must "the module loads again" insmod /hoistway.ko
+fi
+
 if wanted unplug; then
   choose paternoster sda
   load sda 20 --numjobs=1 --continue_on_error=all
@@ -339,6 +338,7 @@ set -- ${last#*hoistway: }
 same "allocations are given back" "$2" "$4"
 warnings=$(dmesg | grep -E 'WARNING|BUG|Oops|general protection|hung_task|blocked for more|kmem_cache.*Objects remaining|lockdep|UBSAN|KASAN')
 [ -z "$warnings" ] && ok "the kernel's log has no warning" || failed "the log: $warnings"
+[ -z "$warnings" ] || dmesg | grep -E -A40 'WARNING|BUG|Oops' | head -200
 [ $failures -eq 0 ] && report "verdict: ok" || report "verdict: $failures failures"
 sync
 poweroff -f

@@ -8,7 +8,8 @@
 #   KERNEL=FILE.deb or FOLDER          its linux-image package, or a folder with one unpacked; Debian's 6.1 if not given
 #   HEADERS=FOLDER                     the folder of the kernel's headers (linux-headers-RELEASE)
 #   SOURCE=FILE or FOLDER              the kernel's source, for block/*.h
-#   HOISTWAY=PROGRAM                   the program; built if not given
+#   HOISTWAY=PROGRAM                   the program; built if not given, unless MODULE is. With it the part bench is tried: module
+#                                      install, and a bench of a disk
 #   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
 #   ONLY='each panic'                  the named parts only; ONLY=cost counts instructions per I/O and nothing else
 #   KEEP=FOLDER                        leave the console's text and the report there
@@ -25,11 +26,10 @@ find_kernel
 release=${image##*/vmlinuz-}
 [ -n "$modules" ] || skip "no modules of $release beside it"
 
-ko=${MODULE:-}
+ko=${MODULE:-} program=${HOISTWAY:-}
 if [ -z "$ko" ]; then
   headers=${HEADERS:-/usr/src/linux-headers-$release}
   [ -d "$headers" ] || skip "no headers of $release in $headers (Debian: apt-get install linux-headers-$release)"
-  program=${HOISTWAY:-}
   if [ -z "$program" ]; then
     say "building hoistway"
     cargo build --locked --release --quiet -p hoistway-cli
@@ -47,10 +47,17 @@ program_into "$(PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4)" usr/sbin/mkfs.
 program_into "$(command -v bash)" bin/bash
 for name in configfs null_blk scsi_debug sd_mod virtio_pci virtio_blk bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
 cp "$ko" "$root/hoistway.ko"
+if [ -n "$program" ]; then
+  program_into "$program" usr/sbin/hoistway
+  ! command -v strip >/dev/null || strip --strip-debug "$root/usr/sbin/hoistway"
+  for name in depmod modprobe; do program_into "$(PATH=$PATH:/usr/sbin:/sbin command -v "$name")" "usr/sbin/$name"; done
+  mkdir -p "$root/lib/modules/$release"
+  cp "$modules"/modules.{order,builtin,builtin.modinfo} "$root/lib/modules/$release"
+fi
 pack tests/vm/module-guest.sh
-append="module_only=${only// /,}"
+append="hoistway_only=${only// /,}"
 # A drive that takes many requests in and serves them one after the other: what is inside decides how long the next one takes.
-truncate -s 256M "$work/slow"
+truncate -s 2G "$work/slow"
 machine=(-drive "file=$work/slow,format=raw,if=none,id=slow,throttling.iops-total=400"
   -device virtio-blk-pci,drive=slow,num-queues=1)
 if [ "$only" = cost ]; then

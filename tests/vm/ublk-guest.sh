@@ -1,35 +1,9 @@
 #!/bin/bash
-# What tests/vm/ublk.sh does inside the virtual machine, as its first program. The report goes to the second serial line:
-# "ok WHAT", "FAILED WHAT: ...", "figure ...", and "verdict: ..." at the end.
-# Before busybox's own versions of the same programs.
-export PATH=/usr/sbin:/bin
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs -o size=1500m tmp /tmp
-exec 3>/dev/ttyS1 2>/dev/ttyS0 >&2
+# What tests/vm/ublk.sh does inside the virtual machine, as its first program; guest.sh says how it reports.
+. /guest.sh
 echo 60 >/proc/sys/kernel/hung_task_timeout_secs
-cd /tmp
-failures=0
 part=start
-only=$(sed -n 's/.*ublk_only=\([^ ]*\).*/\1/p' /proc/cmdline)
 
-report() { echo "$*" >&3; echo "### $*"; }
-ok() { report "ok $part: $*"; }
-failed() { failures=$((failures + 1)); report "FAILED $part: $*"; }
-# WHAT COMMAND...: the command is to succeed.
-must() {
-  local what=$1 said; shift
-  if said=$("$@" 2>&1); then ok "$what"; else failed "$what ($?): $* : $(echo "$said" | tail -3 | tr '\n' ' ')"; fi
-}
-# WHAT COMMAND...: the command is to fail.
-refused() {
-  local what=$1 said; shift
-  if said=$("$@" 2>&1); then failed "$what: succeeded: $*"; else ok "$what"; fi
-}
-# WHAT EXPECTED FOUND
-same() { if [ "$2" = "$3" ]; then ok "$1 ($3)"; else failed "$1: expected $2, found $3"; fi; }
 limited() { timeout -s KILL "$@"; }
 queue() { cat "/sys/block/$1/queue/$2"; }
 random() { dd if=/dev/urandom of="$1" bs=1M count="$2" status=none; } # FILE MIB

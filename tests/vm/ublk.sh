@@ -47,5 +47,5 @@ program_into "$program" usr/sbin/hoistway
 ! command -v strip >/dev/null || strip --strip-debug "$root/usr/sbin/hoistway"
 for name in crc32c_generic ext4 loop fuse ublk_drv; do module "$name"; done
 pack tests/vm/ublk-guest.sh
-append="ublk_only=${only// /,}"
+append="hoistway_only=${only// /,}"
 run_machine "$("$program" --version)"

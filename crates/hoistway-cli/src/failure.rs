@@ -46,6 +46,17 @@ pub fn run_failure(error: RunError) -> Failure {
     }
 }
 
+/// What this machine lacks, what was asked for in a wrong way, and what failed.
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub fn machine_failure(error: hoistway_machine::MachineError) -> Failure {
+    use hoistway_machine::MachineError;
+    match error {
+        MachineError::Lack(_) | MachineError::Os { .. } => Failure::Environment(error.to_string()),
+        MachineError::Refused(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Failed(error.to_string()),
+    }
+}
+
 /// What a world refuses to begin.
 pub fn refused(error: WorldError) -> Failure {
     match error {

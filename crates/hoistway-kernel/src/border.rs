@@ -11,7 +11,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
-use hoistway::sched::{At, Entry, FlushCommand, Open, SCHEDULERS, Service};
+use hoistway::sched::{At, Entry, FlushCommand, Open, SCHEDULERS, Service, module_name};
 use hoistway::unit::Class;
 use hoistway::{
     Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, QueueId, Sectors,
@@ -173,15 +173,15 @@ pub extern "C" fn hw_core_count() -> usize {
     SCHEDULERS.len()
 }
 
-/// The name of scheduler `n`; false: there is none.
+/// What scheduler `n` is called in a kernel; false: there is none, or the kernel has it itself.
 ///
 /// # Safety
 /// `to` has `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hw_core_name(n: usize, to: *mut u8, size: usize) -> bool {
-    let Some(entry) = entry(n) else { return false };
+    let Some(name) = entry(n).and_then(module_name) else { return false };
     // SAFETY: as the caller says.
-    copy(entry.name, unsafe { room(to, size) });
+    copy(name, unsafe { room(to, size) });
     true
 }
 
@@ -361,14 +361,15 @@ pub unsafe extern "C" fn hw_core_requeue(view: &View, now: u64, id: u64) -> bool
     true
 }
 
-/// Whether `hw_flush` is to be called.
+/// What the scheduler is to be told and asked: bits `HW_FLUSHES` and so on.
 ///
 /// # Safety
 /// As `queue` says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hw_core_hears_flushes(view: &View) -> bool {
+pub unsafe extern "C" fn hw_core_wants(view: &View) -> u32 {
     // SAFETY: the caller's promise.
-    unsafe { queue(view) }.hears_flushes()
+    let wants = unsafe { queue(view) }.wants();
+    (0..).zip(wants).map(|(bit, on)| u32::from(on) << bit).sum()
 }
 
 /// A flush command goes to the device, or is over.

@@ -89,11 +89,13 @@ impl<'v> Queue<'v> {
     /// The core of a queue with room for `slots` requests; sleeps where memory is short.
     pub fn new(
         entry: &'static Entry,
-        device: Device,
+        mut device: Device,
         slots: usize,
         now: Instant,
         view: &'v View,
     ) -> Queue<'v> {
+        // Their words stay as they are made now when there are to be fewer.
+        device.tags_made_for = device.nr_requests;
         let all = match device.hw_queues {
             n @ 0..64 => (1 << n.max(1)) - 1,
             _ => u64::MAX,
@@ -307,9 +309,9 @@ impl<'v> Queue<'v> {
         self.settle();
     }
 
-    /// Whether the scheduler wants to hear of flush commands.
-    pub fn hears_flushes(&self) -> bool {
-        self.sched.hears_flushes()
+    /// The scheduler wants to hear of flush commands; it may limit reads; it decides by who asks.
+    pub fn wants(&self) -> [bool; 3] {
+        [self.sched.hears_flushes(), self.sched.limits_reads(), self.sched.knows_procs()]
     }
 
     /// A flush command goes to the device or is over.

@@ -283,6 +283,22 @@ fn a_target_is_a_line_of_its_group_and_goes_with_it() {
     assert_eq!(shim.queue.target(group), None);
 }
 
+/// The kernel makes the words of tags once for the most, and complains of a limit below the least that it was told for these.
+#[test]
+fn a_limit_fits_the_words_that_were_made_however_few_tags_are_left() {
+    let view = View::new();
+    let mut shim = Shim::new(hoistway::sched::find("paternoster").unwrap(), &view);
+    let io = shim.arrival(&mut Dice(3)).io;
+    let mut limit = |nr| {
+        shim.queue.resized(Instant::from_nanos(5), nr);
+        shim.queue.depth(Instant::from_nanos(5), &Io { op: Op::Write, ..io })
+    };
+    // 64 tags are four words of 16.
+    assert_eq!((limit(4), limit(64)), (Some(12), Some(12)));
+    // 300 are made anew, in words of 64.
+    assert_eq!((limit(300), limit(16)), (Some(48), Some(48)));
+}
+
 #[test]
 fn a_scheduler_without_targets_refuses_them() {
     let view = View::new();
@@ -297,7 +313,7 @@ fn a_scheduler_without_targets_refuses_them() {
 fn only_who_wants_to_hear_of_flushes_makes_the_kernel_tell() {
     let hears = |entry: &&'static Entry| {
         let view = View::new();
-        Shim::new(entry, &view).queue.hears_flushes()
+        Shim::new(entry, &view).queue.wants()[0]
     };
     let names: Vec<&str> = SCHEDULERS.iter().copied().filter(hears).map(|e| e.name).collect();
     assert_eq!(names, ["paternoster"]);

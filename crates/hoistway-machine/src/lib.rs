@@ -14,6 +14,7 @@ mod error;
 pub mod kernel;
 pub mod linux;
 pub mod module;
+mod programs;
 
 pub use error::MachineError;
 use error::os;

@@ -1,4 +1,4 @@
-//! Conformance of `sio` and `sio-1` (specs/sio.md section 9), a slow obvious model, and the bounds.
+//! Conformance of `sio` and `sio-1` (specs/sio.md section 8), a slow obvious model, and the bounds.
 
 use hoistway::request::Side;
 use hoistway::sched::{At, Dispatch};

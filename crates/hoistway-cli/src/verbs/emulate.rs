@@ -3,7 +3,7 @@
 
 use crate::common::known::{Known, drives};
 use crate::common::output::print;
-use crate::failure::Failure;
+use crate::failure::{Failure, machine_failure};
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
 use hoistway_machine::MachineError;
@@ -205,11 +205,8 @@ fn failure(error: MachineError) -> Failure {
         MachineError::Serve(ServeError::TooFast { .. }) => {
             Failure::Environment(format!("{error}, or add --anyway"))
         }
-        MachineError::Os { .. } | MachineError::Lack(_) => Failure::Environment(error.to_string()),
-        MachineError::Serve(ServeError::Target(_)) | MachineError::Refused(_) => {
-            Failure::Usage(error.to_string())
-        }
-        _ => Failure::Failed(error.to_string()),
+        MachineError::Serve(ServeError::Target(_)) => Failure::Usage(error.to_string()),
+        error => machine_failure(error),
     }
 }
 

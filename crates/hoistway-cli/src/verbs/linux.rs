@@ -2,7 +2,7 @@
 
 use crate::common::output::print;
 use crate::common::terminal::say_again;
-use crate::failure::Failure;
+use crate::failure::{Failure, machine_failure};
 use clap::{Args as ClapArgs, Subcommand};
 use hoistway_machine::MachineError;
 use hoistway_machine::linux::build::{self, Built, Options};
@@ -68,7 +68,7 @@ pub fn linux(options: &Linux) -> Result<(), Failure> {
     match &options.command {
         LinuxCommand::Build(options) => build(options),
         LinuxCommand::List(options) => list(options),
-        LinuxCommand::Remove { name } => kernels::remove(name).map_err(failure),
+        LinuxCommand::Remove { name } => kernels::remove(name).map_err(machine_failure),
     }
 }
 
@@ -94,7 +94,7 @@ fn build(args: &Build) -> Result<(), Failure> {
         Err(_) if stopped.load(Ordering::Relaxed) => Err(Failure::Interrupted(
             "the build was given up; no kernel was left half built".into(),
         )),
-        Err(error) => Err(failure(error)),
+        Err(error) => Err(machine_failure(error)),
     }
 }
 
@@ -123,7 +123,7 @@ impl StepLine {
 }
 
 fn report(args: &Build, built: &Built) -> Result<(), Failure> {
-    let contents = built.kernel.contents().map_err(failure)?;
+    let contents = built.kernel.contents().map_err(machine_failure)?;
     if args.json {
         let mut value = as_json(&built.kernel, &contents);
         value["reused"] = built.reused.into();
@@ -142,10 +142,10 @@ fn report(args: &Build, built: &Built) -> Result<(), Failure> {
 }
 
 fn list(options: &ListKernels) -> Result<(), Failure> {
-    let kernels = kernels::list().map_err(failure)?;
+    let kernels = kernels::list().map_err(machine_failure)?;
     let contents: Result<Vec<Contents>, MachineError> =
         kernels.iter().map(Kernel::contents).collect();
-    let contents = contents.map_err(failure)?;
+    let contents = contents.map_err(machine_failure)?;
     let both = kernels.iter().zip(&contents);
     if options.json {
         let all: Vec<Value> = both.map(|(kernel, contents)| as_json(kernel, contents)).collect();
@@ -186,13 +186,4 @@ fn as_json(kernel: &Kernel, contents: &Contents) -> Value {
         "file_systems": contents.file_systems,
         "hz": contents.hz,
     })
-}
-
-fn failure(error: MachineError) -> Failure {
-    match error {
-        MachineError::Lack(_) => Failure::Environment(error.to_string()),
-        MachineError::Os { .. } => Failure::Environment(error.to_string()),
-        MachineError::Refused(_) => Failure::Usage(error.to_string()),
-        _ => Failure::Failed(error.to_string()),
-    }
 }

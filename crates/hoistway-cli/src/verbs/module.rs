@@ -1,13 +1,12 @@
 //! `hoistway module`: the schedulers as a module of the machine's kernel.
 
 use crate::common::output::print;
-use crate::failure::Failure;
+use crate::failure::{Failure, machine_failure};
 use clap::{Args as ClapArgs, Subcommand};
-use hoistway_machine::MachineError;
 use hoistway_machine::module::{self, BuiltModule, ModuleOptions};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `hoistway module`.
 #[derive(Debug, ClapArgs)]
@@ -46,8 +45,11 @@ pub enum ModuleCommand {
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
         /// Where to write the object
-        #[arg(short, long, value_name = "FILE")]
-        out: PathBuf,
+        #[arg(short, long, value_name = "FILE", required_unless_present = "dkms")]
+        out: Option<PathBuf>,
+        /// Write it into this folder, with a dkms.conf: /usr/src/hoistway-VERSION
+        #[arg(long, value_name = "DIR", conflicts_with = "out")]
+        dkms: Option<PathBuf>,
     },
 }
 
@@ -77,7 +79,9 @@ pub fn module(options: &Module) -> Result<(), Failure> {
         ModuleCommand::Install { kernel } => install(kernel.as_deref()),
         ModuleCommand::Remove { kernel } => remove(kernel.as_deref()),
         ModuleCommand::List { json } => list(*json),
-        ModuleCommand::Core { tree, out } => core(tree.as_ref(), out),
+        ModuleCommand::Core { tree, out, dkms } => {
+            core(tree.as_deref(), out.as_deref(), dkms.as_deref())
+        }
     }
 }
 
@@ -89,7 +93,8 @@ fn build(args: &BuildModule) -> Result<(), Failure> {
         source: args.tree.clone(),
         out: args.out.clone(),
     };
-    let built = module::build(&options, &mut |what| eprintln!("{what}")).map_err(failure)?;
+    let built =
+        module::build(&options, &mut |what| eprintln!("{what}")).map_err(machine_failure)?;
     print(&text(&built))
 }
 
@@ -109,15 +114,20 @@ fn text(built: &BuiltModule) -> String {
     out
 }
 
-fn core(source: Option<&PathBuf>, out: &std::path::Path) -> Result<(), Failure> {
-    let here = PathBuf::from(".");
-    let facts = module::write_core(source.unwrap_or(&here), out).map_err(failure)?;
+fn core(source: Option<&Path>, out: Option<&Path>, dkms: Option<&Path>) -> Result<(), Failure> {
+    let source = source.unwrap_or(Path::new("."));
+    let (facts, out) = match (out, dkms) {
+        (Some(out), _) => (module::write_core(source, out), out),
+        (_, Some(folder)) => (module::write_dkms(source, folder), folder),
+        _ => unreachable!("one of them is required"),
+    };
+    let facts = facts.map_err(machine_failure)?;
     let (bytes, function) = &facts.frame;
     print(&format!("{}  largest frame {bytes} bytes ({function})\n", out.display()))
 }
 
 fn install(kernel: Option<&str>) -> Result<(), Failure> {
-    let installed = module::install(kernel).map_err(failure)?;
+    let installed = module::install(kernel).map_err(machine_failure)?;
     let mut out = format!("{}\n", installed.path.display());
     if let Some(key) = installed.signed {
         let _ = writeln!(out, "  signed with {}", key.display());
@@ -130,14 +140,14 @@ fn install(kernel: Option<&str>) -> Result<(), Failure> {
 }
 
 fn remove(kernel: Option<&str>) -> Result<(), Failure> {
-    match module::remove(kernel).map_err(failure)? {
+    match module::remove(kernel).map_err(machine_failure)? {
         true => print("the module is gone\n"),
         false => print("there was no module in place\n"),
     }
 }
 
 fn list(json: bool) -> Result<(), Failure> {
-    let modules = module::list().map_err(failure)?;
+    let modules = module::list().map_err(machine_failure)?;
     if json {
         let all: Vec<Value> = modules
             .iter()
@@ -170,12 +180,4 @@ fn list(json: bool) -> Result<(), Failure> {
         }
     }
     print(&out)
-}
-
-fn failure(error: MachineError) -> Failure {
-    match error {
-        MachineError::Lack(_) | MachineError::Os { .. } => Failure::Environment(error.to_string()),
-        MachineError::Refused(_) => Failure::Usage(error.to_string()),
-        _ => Failure::Failed(error.to_string()),
-    }
 }

@@ -212,10 +212,11 @@ fn text(cases: &[Finished], shown: &[String], of: &str, worst: usize) -> String 
     let demands = summary::demands(cases, of);
     if !demands.is_empty() {
         let mut table =
-            Table::new(&[&format!("{of} over this population"), "is", "at least", ""], 1);
+            Table::new(&[&format!("{of} over this population"), "is", "demanded", ""], 1);
         for d in demands {
             let met = if d.met() { "met" } else { "not met" };
-            table.row(vec![d.what.into(), three(d.is), three(d.least), met.into()]);
+            let limit = format!("{} {}", if d.at_most { "<=" } else { ">=" }, three(d.limit));
+            table.row(vec![d.what.clone(), three(d.is), limit, met.into()]);
         }
         let _ = write!(out, "\n{}", table.render());
     }

@@ -98,11 +98,16 @@ fn the_core_fits_a_kernel() {
         return;
     }
     let folder = Folder::new("module-core");
-    let output = module(&folder, &format!("core --tree {} --out core.o", tree.display()));
+    // As DKMS wants it, with what is to be called for each kernel.
+    let output = module(&folder, &format!("core --tree {} --dkms dkms", tree.display()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let told = stdout(&output);
     let frame = told.split("largest frame ").nth(1).and_then(|t| t.split(' ').next());
     let frame: u64 = frame.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{told}"));
     assert!((100..=2048).contains(&frame), "{told}");
-    assert!(folder.file("core.o").starts_with(b"\x7fELF"));
+    let made = |name: &str| fs::read(folder.0.join("dkms").join(name)).unwrap();
+    assert!(made("core.o").starts_with(b"\x7fELF"));
+    let conf = String::from_utf8(made("dkms.conf")).unwrap();
+    assert!(conf.contains(&format!("PACKAGE_VERSION=\"{}\"", env!("CARGO_PKG_VERSION"))), "{conf}");
+    refused(&folder, "core", 2, "--out");
 }

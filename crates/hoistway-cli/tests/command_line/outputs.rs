@@ -51,6 +51,7 @@ const LIVE: &[Case] = &[
     #[cfg(feature = "fuse")]
     ("emulate --store", "emulate -d maxtor-7l250s0 --size 1M --loop --store {}", ""),
     ("module build --out", "module build --out {}", ""),
+    ("module core --dkms", "module core --dkms {}", ""),
     ("module core --out", "module core --out {}", ""),
     ("record --out", "record --all --out {}", ""),
     ("record --out", "record --all --out {}", ".gz"),

@@ -23,6 +23,7 @@ pub(crate) mod keep;
 pub mod load;
 pub mod summary;
 
+use crate::bounds::{LatencyBounds, LatencyDemand, Measures};
 use crate::config::{Config, ConfigError};
 use crate::experiment::{Experiment, Options};
 use crate::run::{RunError, guarded, in_order};
@@ -149,6 +150,8 @@ pub struct Figures {
     pub p99: Option<f64>,
     /// The longest.
     pub max: Option<f64>,
+    /// The target's I/Os per second.
+    pub ios: f64,
     /// Bytes of each process beside the target.
     pub bytes: Vec<u64>,
 }
@@ -160,6 +163,7 @@ impl Figures {
         let others = || outcome.procs.iter().filter(|p| p.role == Role::Interferer);
         let target = outcome.procs.iter().find(|p| p.role == Role::Target);
         let mut latency = target.map(|t| t.latency.clone()).unwrap_or_default();
+        let ios = latency.count() as f64 / seconds;
         if let Some(waited) = target.and_then(|t| t.censored) {
             latency.record(waited.0);
         }
@@ -169,6 +173,7 @@ impl Figures {
             mean: latency.mean(),
             p99: latency.quantile(99, 100).map(|v| v as f64),
             max: latency.max().map(|v| v as f64),
+            ios,
             bytes: others().map(|p| p.bytes).collect(),
         }
     }
@@ -223,6 +228,21 @@ impl Finished {
             share_error: (self.question == Question::Weights)
                 .then(|| share_error(&run.bytes, &self.weights)),
         })
+    }
+}
+
+impl Finished {
+    /// Do the bounds B1 and B2 (`bounds.rs`) allow a mean latency of so many lone ones, if the others lose that part of
+    /// the rate? `None`: nobody asked for latency.
+    pub fn allows(&self, demand: LatencyDemand) -> Option<bool> {
+        let (none, alone) = (self.runs.get(REFERENCE)?, self.runs.get(ALONE)?);
+        let lone = alone.mean? / 1e9;
+        let of =
+            Measures { rate: none.total, lone, block: alone.total / alone.ios, ios: alone.ios };
+        // The words are made by `load.rs`; the target itself is random.
+        let visits = self.class == "disk" && self.load.contains("pattern=seq");
+        let bounds = LatencyBounds::new(of, demand, visits);
+        Some(bounds.b1.allows && bounds.b2.is_none_or(|b| b.allows))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What finished cases say together: distributions, the worst of them, and what the project demands.
 
 use super::{Finished, Question, Worth, part_of, quantiles};
+use crate::bounds::{LatencyDemand, others_loss};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -78,36 +79,67 @@ pub fn worst<'a>(
     all
 }
 
-/// One line of what must hold over a population: words, value, limit, met.
+/// The mean latency that is demanded, in lone ones, where the bounds allow it.
+const FACTOR: f64 = 4.0;
+
+/// One line of what must hold over a population.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     /// What is demanded.
-    pub what: &'static str,
-    /// What it is, in percent.
+    pub what: String,
+    /// What it is.
     pub is: f64,
-    /// At least this.
-    pub least: f64,
+    /// At least this, or at most.
+    pub limit: f64,
+    /// `limit` is the most.
+    pub at_most: bool,
 }
 
 impl Demand {
+    fn least(what: impl Into<String>, is: f64, limit: f64) -> Demand {
+        Demand { what: what.into(), is, limit, at_most: false }
+    }
+
+    fn most(what: impl Into<String>, is: f64, limit: f64) -> Demand {
+        Demand { what: what.into(), is, limit, at_most: true }
+    }
+
     /// Met?
     pub fn met(&self) -> bool {
-        self.is >= self.least
+        if self.at_most { self.is <= self.limit } else { self.is >= self.limit }
     }
 }
 
 /// What must hold, of a configuration that ran.
 pub fn demands(cases: &[Finished], config: &str) -> Vec<Demand> {
-    let total = distribution(cases, config, &MEASURES[0]);
+    let parts = |measure: usize, parts: &[f64]| {
+        quantiles(&distribution(cases, config, &MEASURES[measure]), parts)
+    };
     let mut all = Vec::new();
-    if let [p5, median] = quantiles(&total, &[0.05, 0.5])[..] {
-        all.push(Demand { what: "median of the throughput kept, %", is: median, least: 99.0 });
-        all.push(Demand { what: "5th percentile of the throughput kept, %", is: p5, least: 95.0 });
+    if let [p1, p5, median] = parts(0, &[0.01, 0.05, 0.5])[..] {
+        all.push(Demand::least("median of the throughput kept, %", median, 99.0));
+        all.push(Demand::least("5th percentile of the throughput kept, %", p5, 92.0));
+        all.push(Demand::least("1st percentile of the throughput kept, %", p1, 80.0));
     }
-    let mean = distribution(cases, config, &MEASURES[2]);
-    if let Some(part) = part_of(mean.iter().map(|&m| m < 4.0)) {
-        let what = "cases with a mean latency below 4 times the lone one, %";
-        all.push(Demand { what, is: 100.0 * part, least: 90.0 });
+    if let [p5] = parts(1, &[0.05])[..] {
+        all.push(Demand::least("5th percentile of the others' throughput, %", p5, 85.0));
+    }
+    if let [p90] = parts(2, &[0.9])[..] {
+        all.push(Demand::most("90th percentile of mean latency over the lone one", p90, 8.0));
+    }
+    let demand = LatencyDemand { loss: others_loss(), factor: FACTOR };
+    let allowed = cases.iter().filter(|c| c.allows(demand) == Some(true));
+    let below: Vec<bool> = allowed.filter_map(|c| Some(c.worth(config)?.mean? < FACTOR)).collect();
+    if let Some(part) = part_of(below.iter().copied()) {
+        let n = below.len();
+        let what = format!(
+            "mean below {FACTOR} times the lone one, % of the {n} cases that B1 and B2 allow"
+        );
+        all.push(Demand::least(what, 100.0 * part, 90.0));
+    }
+    if let [median, p90] = parts(4, &[0.5, 0.9])[..] {
+        all.push(Demand::most("median error of a share, points", median, 0.5));
+        all.push(Demand::most("90th percentile of the error of a share, points", p90, 5.0));
     }
     all
 }
@@ -170,9 +202,10 @@ pub fn json(cases: &[Finished], configs: &[String], seed: u64) -> serde_json::Va
             }
             measures.insert(m.name.into(), object.into());
         }
-        let demands = demands(cases, config).into_iter().map(
-            |d| serde_json::json!({ "what": d.what, "is": d.is, "least": d.least, "met": d.met() }),
-        );
+        let demands = demands(cases, config).into_iter().map(|d| {
+            let limit = if d.at_most { "most" } else { "least" };
+            serde_json::json!({ "what": d.what, "is": d.is, limit: d.limit, "met": d.met() })
+        });
         let demands: Vec<_> = demands.collect();
         serde_json::json!({ "config": config, "measures": measures, "demands": demands })
     };

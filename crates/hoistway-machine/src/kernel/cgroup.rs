@@ -254,6 +254,8 @@ const TOLD: &[&str] = &[
     "io.prio.class",
     "io.cost.qos",
     "io.cost.model",
+    "io.hoistway.weight",
+    "io.hoistway.latency",
     "blkio.throttle.io_service_bytes",
     "blkio.throttle.io_serviced",
     "blkio.bfq.weight",
@@ -380,6 +382,9 @@ pub(crate) fn remedy(file: &str) -> String {
 /// Whether the kernel was built with what makes this file, where it tells.
 fn built_with(system: &System, name: &str) -> Option<bool> {
     let row = FILES.iter().find(|(file, v1, _)| *file == name || v1.contains(&name))?;
+    if row.2 == OURS {
+        return Some(super::ours::is_loaded(system));
+    }
     let release = system.text("/proc/sys/kernel/osrelease")?;
     let text = fs::read_to_string(system.path(&format!("/boot/config-{release}"))).ok()?;
     let set = |value| text.lines().any(|line| line.strip_prefix(row.2) == Some(value));
@@ -414,7 +419,12 @@ const FILES: &[(&str, &[&str], &str)] = &[
     ("io.weight", &[], "CONFIG_BLK_CGROUP_IOCOST"),
     ("io.cost.qos", &[], "CONFIG_BLK_CGROUP_IOCOST"),
     ("io.cost.model", &[], "CONFIG_BLK_CGROUP_IOCOST"),
+    ("io.hoistway.weight", &[], OURS),
+    ("io.hoistway.latency", &[], OURS),
 ];
+
+/// What makes these files is no option of the kernel's.
+const OURS: &str = "hoistway's module: `hoistway module install`";
 
 /// From v1 to v2.
 const UNIFIED: &str = "boot with cgroup_no_v1=blkio, or systemd.unified_cgroup_hierarchy=1 where systemd \

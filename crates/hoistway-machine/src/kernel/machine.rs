@@ -15,7 +15,7 @@ use super::run::{self, Run};
 use super::state::SCRATCH;
 use super::volume::{Volume, VolumeTarget, resolve};
 use super::worker::MAX_REQUEST;
-use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
+use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue, ours};
 use crate::MachineError;
 use crate::engine::drive_of;
 use crate::engine::{device, machine};
@@ -234,7 +234,7 @@ impl Machine {
         }
         let queue = &self.place.queues[0];
         let mut guard = Guard::begin(&self.options.what)?;
-        guard.write(&queue.attribute_file("scheduler"), scheduler)?;
+        guard.write(&queue.attribute_file("scheduler"), queue.called(scheduler))?;
         let known: Vec<String> = queue.tunables()?.into_iter().map(|(name, _)| name).collect();
         guard.restore().map_err(|problems| MachineError::Refused(problems.join("; ")))?;
         state.tunables.push((scheduler.to_string(), known.clone()));
@@ -265,12 +265,12 @@ impl Machine {
         }
         let written = job.groups.iter().flat_map(|g| &g.write).chain(&job.control.root);
         for (file, _) in written {
-            if let Some(lack) = self.groups.lacks(file) {
+            if let Some(lack) = self.groups.lacks(&ours::file_of(job, file)) {
                 return Some(lack);
             }
         }
         for (name, _) in job.groups.iter().flat_map(|g| &g.set) {
-            let file = run::group_file(job.scheduler.entry.name, name);
+            let file = ours::group_file(job.scheduler.entry.name, name);
             if let Some(lack) = self.groups.lacks(&file) {
                 return Some(lack);
             }

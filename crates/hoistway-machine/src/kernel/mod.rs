@@ -18,6 +18,7 @@ pub mod loopdev;
 mod machine;
 mod mounts;
 mod others;
+mod ours;
 mod probe;
 pub(crate) mod queue;
 mod reading;
@@ -42,8 +43,9 @@ pub use worker::work;
 
 pub(crate) use cgroup::{own_name, remedy as control_remedy};
 pub(crate) use machine::check_shared_memory;
+pub(crate) use ours::group_file;
 pub(crate) use queue::scheduler_lack;
-pub(crate) use run::{WBT, group_file};
+pub(crate) use run::WBT;
 pub(crate) use state::SCRATCH;
 #[cfg(feature = "fuse")]
 pub(crate) use state::{make_state, open_state, read_state};

@@ -5,6 +5,7 @@ use super::{Lack, System, line};
 use crate::MachineError;
 use crate::os;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A queue that schedules.
@@ -169,11 +170,22 @@ impl Queue {
         Ok(chosen.unwrap_or(text.trim()).trim_matches(['[', ']']).into())
     }
 
+    /// What a scheduler is called here, where hoistway's module may have it under a name of its own.
+    pub fn called<'a>(&self, scheduler: &'a str) -> &'a str {
+        let offered = self.schedulers().unwrap_or_default();
+        super::ours::name_here(scheduler, &offered).unwrap_or(scheduler)
+    }
+
     /// Tunables of the scheduler in force (`queue/iosched/*`), by name.
     pub fn tunables(&self) -> Result<Vec<(String, String)>, MachineError> {
         let folder = self.folder.join("queue/iosched");
         let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
-        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // What cannot be written tells of its state.
+        let settable = |entry: &fs::DirEntry| {
+            entry.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o200 != 0)
+        };
+        let mut files: Vec<PathBuf> =
+            entries.flatten().filter(settable).map(|entry| entry.path()).collect();
         if self.scheduler()? == MQ_DEADLINE {
             files.extend(moved_tunable(&self.folder.join("queue"), ASYNC_DEPTH));
         }
@@ -277,9 +289,14 @@ impl Queue {
     /// Why a scheduler cannot be chosen here.
     pub fn lacks(&self, scheduler: &str) -> Option<Lack> {
         let offered = self.schedulers().unwrap_or_default();
-        if offered.iter().any(|s| s == scheduler) {
+        if super::ours::name_here(scheduler, &offered).is_some() {
             return None;
         }
+        let ours = super::ours::remedy(&self.system, scheduler);
+        let or = |other: &str| match &ours {
+            Some(ours) => format!("{ours}; or {other}"),
+            None => other.to_string(),
+        };
         let what = format!("scheduler {scheduler}");
         let module = MODULES.iter().find(|(name, ..)| *name == scheduler);
         Some(match module {
@@ -295,12 +312,12 @@ impl Queue {
                     self.name,
                     offered.join(", ")
                 ),
-                format!("needs a kernel with {option}"),
+                or(&format!("needs a kernel with {option}")),
             ),
             None if LEGACY.contains(&scheduler) => Lack::new(
                 what,
                 "it belongs to the legacy block layer, which Linux 5.0 took out",
-                "compare it in the simulator: --on sim",
+                or("compare it in the simulator: --on sim"),
             ),
             None => Lack::new(
                 what,
@@ -309,7 +326,9 @@ impl Queue {
                     self.name,
                     offered.join(", ")
                 ),
-                "compare it in the simulator (--on sim) or on real storage by our stack (--on engine)",
+                or(
+                    "compare it in the simulator (--on sim) or on real storage by our stack (--on engine)",
+                ),
             ),
         })
     }
@@ -421,7 +440,7 @@ fn hash(model: Option<&str>, serial: &[u8]) -> String {
 }
 
 /// Whether the kernel's modules have this one.
-fn has_module(system: &System, module: &str) -> bool {
+pub(super) fn has_module(system: &System, module: &str) -> bool {
     let Some(release) = system.text("/proc/sys/kernel/osrelease") else { return false };
     let list = system.path(&format!("/lib/modules/{release}/modules.dep"));
     let list = fs::read_to_string(list).unwrap_or_default();
@@ -556,7 +575,16 @@ mod tests {
         }
         assert_eq!(kyber().remedy, "modprobe kyber-iosched");
         assert!(queue.lacks("cfq").unwrap().why.contains("Linux 5.0"));
-        assert!(queue.lacks("sio").unwrap().remedy.contains("--on engine"));
+        let sio = || queue.lacks("sio").unwrap().remedy;
+        assert!(sio().starts_with("`hoistway module build` and") && sio().contains("--on engine"));
+        let list = root.join("lib/modules/6.12.0/modules.dep");
+        fs::write(&list, "updates/hoistway/hoistway.ko:\n").unwrap();
+        assert!(sio().starts_with("modprobe hoistway; or"));
+        let offers = "none [zoccolo] h-bfq sio\n";
+        fs::write(queue.attribute_file("scheduler"), offers).unwrap();
+        assert_eq!((queue.lacks("sio"), queue.lacks("deadline-zoccolo")), (None, None));
+        assert_eq!(queue.called("deadline-zoccolo"), "zoccolo");
+        assert_eq!(queue.lacks("bfq").unwrap().remedy, "needs a kernel with CONFIG_IOSCHED_BFQ");
         assert!(queue.lacks_attribute("wbt_lat_usec").unwrap().remedy.contains("CONFIG_BLK_WBT"));
         let _ = fs::remove_dir_all(root);
     }

@@ -21,7 +21,7 @@ use super::worker::MAX_REQUEST;
 use super::worker::order::{Order, of_workers};
 use super::worker::shared::{SharedMemory, WorkerState};
 use super::worker::wire::Event;
-use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
+use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch, ours};
 use crate::MachineError;
 use crate::os;
 use hoistway::{Instant, Nanos};
@@ -59,11 +59,6 @@ pub(super) struct Run<'a, 'j> {
 /// An error of the system as one of a run.
 pub(super) fn failed(error: MachineError) -> JobError {
     JobError::Storage { what: error.to_string() }
-}
-
-/// The file of a group that a scheduler's setting goes to: `weight` of bfq is `io.bfq.weight`.
-pub(crate) fn group_file(scheduler: &str, name: &str) -> String {
-    format!("io.{scheduler}.{name}")
 }
 
 /// What loads reach past the file system: first byte and length.
@@ -151,19 +146,18 @@ impl Run<'_, '_> {
                 self.guard.write(&queue.attribute_file("iostats"), "1")?;
             }
             let file = queue.attribute_file("scheduler");
+            let name = queue.called(spec.entry.name);
             // The same name again would change nothing: what it has learnt must be gone.
-            let away = if spec.entry.name == "none" { "mq-deadline" } else { "none" };
-            if queue.scheduler()? == spec.entry.name
-                && queue.schedulers()?.iter().any(|name| name == away)
-            {
+            let away = if name == "none" { "mq-deadline" } else { "none" };
+            if queue.scheduler()? == name && queue.schedulers()?.iter().any(|name| name == away) {
                 self.guard.write(&file, away)?;
             }
-            self.guard.write(&file, spec.entry.name)?;
+            self.guard.write(&file, name)?;
             let now = queue.scheduler()?;
-            if now != spec.entry.name {
+            if now != name {
                 return Err(MachineError::Refused(format!(
-                    "{}: {} was chosen, and {now} is in force; something (a udev rule) changed it",
-                    queue.name, spec.entry.name
+                    "{}: {name} was chosen, and {now} is in force; something (a udev rule) changed it",
+                    queue.name
                 )));
             }
             let ahead = queue.attribute(READ_AHEAD);
@@ -176,6 +170,8 @@ impl Run<'_, '_> {
             }
             for (name, value) in &spec.set {
                 let tunable = spec.entry.tunables.iter().find(|t| t.name == *name);
+                // The module knows numbers, no words.
+                let tunable = tunable.filter(|_| !ours::has(spec.entry.name));
                 let text = in_kernel_words(tunable, *value);
                 self.guard.write(&queue.tunable_file(name), &text)?;
             }
@@ -208,11 +204,11 @@ impl Run<'_, '_> {
             };
             let folder = groups.make(guard, &parent, &name)?;
             for (name, value) in &spec.set {
-                let file = group_file(job.scheduler.entry.name, name);
+                let file = ours::group_file(job.scheduler.entry.name, name);
                 groups.write(guard, &folder, &file, &value.to_string())?;
             }
             for (file, line) in &spec.write {
-                groups.write(guard, &folder, file, line)?;
+                groups.write(guard, &folder, &ours::file_of(job, file), line)?;
             }
             folders.push(folder);
         }

@@ -21,7 +21,7 @@ use super::group::Group;
 use super::kernels::{self, Contents, Kernel, by_release, name_is_good};
 use crate::MachineError;
 use crate::kernel::Lack;
-use crate::os;
+use crate::{os, programs};
 use hmac_sha256::Hash;
 use hoistway::Nanos;
 use hoistway_files::Dir;
@@ -409,20 +409,13 @@ fn short_name(release: &str) -> String {
 }
 
 fn lacking(source: &Source) -> Result<(), MachineError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     let mut wanted = PROGRAMS.to_vec();
     wanted.push(("patch", "patch"));
     if !source.folder {
         wanted.push(("tar", "tar"));
         wanted.push(("xz", "xz-utils"));
     }
-    let lacking: Vec<&str> =
-        wanted.iter().filter(|(name, _)| !there(name)).map(|&(_, package)| package).collect();
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    let list = lacking.join(" ");
+    let Some(list) = programs::lacking(&wanted) else { return Ok(()) };
     let remedy = format!("`./setup.sh linux`, or `apt install {list}`");
     Err(MachineError::Lack(Lack::new(list, "a kernel is not built without", remedy)))
 }
@@ -538,10 +531,6 @@ impl Build<'_> {
         let mut command = Command::new("make");
         command.args(["ARCH=um", &format!("-j{jobs}")]).args(targets);
         command.current_dir(&self.tree);
-        // Another machine's compiler, or another architecture's settings, are of no use here.
-        ["ARCH", "CROSS_COMPILE", "KBUILD_OUTPUT", "MAKEFLAGS", "LLVM"].iter().for_each(|name| {
-            command.env_remove(name);
-        });
         self.run(command, what)
     }
 
@@ -549,12 +538,13 @@ impl Build<'_> {
     fn series(&self) -> Result<String, MachineError> {
         let path = self.tree.join("Makefile");
         let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
-        let number = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.split_once('='));
-            let value = lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim());
-            value.unwrap_or_default().to_string()
+        let Some((version, level)) = programs::series_of(&text) else {
+            return Err(MachineError::Refused(format!(
+                "{}: names no VERSION and PATCHLEVEL; give --name",
+                path.display()
+            )));
         };
-        Ok(format!("{}.{}", number("VERSION"), number("PATCHLEVEL")))
+        Ok(format!("{version}.{level}"))
     }
 
     fn release(&self) -> Result<String, MachineError> {
@@ -571,7 +561,10 @@ impl Build<'_> {
         command.stdin(Stdio::null()).stderr(log.try_clone().map_err(os(name()))?).stdout(log);
         // A group of its own, which ends as a whole.
         let program = command.get_program().to_string_lossy().into_owned();
-        let child = command.env("LC_ALL", "C").process_group(0).spawn().map_err(os(program))?;
+        let child = programs::for_this_machine(&mut command)
+            .process_group(0)
+            .spawn()
+            .map_err(os(program))?;
         let mut running = Group::new(child);
         let clock = Clock::new();
         let mut compiled = Compiled::after(&self.log, begins);
@@ -602,8 +595,7 @@ impl Build<'_> {
             let all = BufReader::new(log).lines().map_while(Result::ok);
             lines = all.filter(|line| telling(line)).collect::<Vec<_>>();
         }
-        let last = lines.len().saturating_sub(12);
-        let said = lines[last..].iter().map(|line| format!("\n  {line}")).collect::<String>();
+        let said = programs::last_lines(&lines);
         format!("{what} failed; {} says:{said}", self.log.display())
     }
 }

@@ -180,16 +180,21 @@ pub(super) fn check_name(cache: &Path, name: &str) -> Result<(), MachineError> {
 }
 
 /// Where kernels are: `linux` in the cache directory.
+pub(super) fn folder() -> Result<PathBuf, MachineError> {
+    Ok(cache()?.join("linux"))
+}
+
+/// The cache directory of hoistway.
 ///
 /// # Errors
 ///
-/// No environment variable tells where the cache directory is.
-pub(crate) fn folder() -> Result<PathBuf, MachineError> {
+/// No environment variable tells where it is.
+pub(crate) fn cache() -> Result<PathBuf, MachineError> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = set("HOISTWAY_CACHE_DIR")
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("hoistway")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/hoistway")));
-    cache.map(|cache| cache.join("linux")).ok_or_else(|| {
+    cache.ok_or_else(|| {
         let why = "neither HOISTWAY_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set";
         MachineError::Lack(Lack::new("a cache directory", why, "set one of them"))
     })

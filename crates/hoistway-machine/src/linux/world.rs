@@ -15,7 +15,7 @@ use super::kernels::{Kernel, find};
 use super::survey::Survey;
 use crate::MachineError;
 use crate::kernel::{Lack, MAX_REQUEST, check_shared_memory};
-use crate::os;
+use crate::{os, programs};
 use hoistway::setting::Unit;
 use hoistway::{Instant, Nanos};
 use hoistway_run::{JobError, Outcome, decode, encode};
@@ -65,7 +65,7 @@ impl Linux {
     pub fn open(name: Option<&str>, format: Format) -> Result<Linux, MachineError> {
         let kernel = find(name)?;
         if let Some(program) = format.program()
-            && !in_path(program)
+            && !programs::there(program)
         {
             let (what, remedy) = (format!("program {program}"), "install it");
             let why = format!("it makes the file system of --fs {}", format.name());
@@ -287,12 +287,6 @@ fn is_base_of(word: &str, release: &str) -> bool {
         (Some(word_is), Some(release)) => release == word_is,
         _ => false,
     }
-}
-
-fn in_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(usual).any(|folder| folder.join(program).is_file())
 }
 
 /// A folder that a guest may write to, gone with this.

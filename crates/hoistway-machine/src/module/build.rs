@@ -2,8 +2,9 @@
 
 use super::headers::Headers;
 use super::object::{CoreFacts, make_core};
-use super::tools::{BuildFolder, cache, last_lines, run, running_release, wanted, write};
+use super::tools::{BuildFolder, cache, run, running_release, wanted, write};
 use crate::kernel::Lack;
+use crate::programs::last_lines;
 use crate::{MachineError, os};
 use hoistway_files::{Dir, Kind, Place};
 use std::fs;
@@ -52,7 +53,8 @@ const SHIM: &[(&str, &str)] = files!(
 
 /// Where a package has the core, beside the folder of the program.
 const PACKAGED: &str = "../share/hoistway/module/core.o";
-/// What a module is called.
+/// What the module is called, and its file.
+pub(super) const NAME: &str = "hoistway";
 pub(super) const KO: &str = "hoistway.ko";
 
 /// Builds it. `watch` hears what is going on.
@@ -155,7 +157,7 @@ fn silent(said: &str) -> Result<(), MachineError> {
         true => Ok(()),
         false => Err(MachineError::Program(format!(
             "objtool does not accept the module:{}",
-            last_lines(&found.join("\n"))
+            last_lines(&found)
         ))),
     }
 }

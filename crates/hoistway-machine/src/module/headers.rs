@@ -2,6 +2,7 @@
 
 use super::tools::{read, run, wanted};
 use crate::kernel::Lack;
+use crate::programs::series_of;
 use crate::{MachineError, os};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -176,15 +177,11 @@ impl Headers {
     }
 
     fn check_series(&self, makefile: &str, source: &Path) -> Result<(), MachineError> {
-        let number = |name: &str| {
-            let mut lines = makefile.lines().filter_map(|line| line.split_once('='));
-            lines.find(|(key, _)| key.trim() == name).and_then(|(_, n)| n.trim().parse().ok())
-        };
-        let found = number("VERSION").zip(number("PATCHLEVEL"));
+        let found = series_of(makefile);
         if found == self.numbers() {
             return Ok(());
         }
-        let found = found.map_or("no".into(), |(a, b): (u32, u32)| format!("{a}.{b}"));
+        let found = found.map_or("no".into(), |(a, b)| format!("{a}.{b}"));
         Err(MachineError::Refused(format!(
             "{}: is the source of Linux {found}, and the headers are of {}; give --kernel-source that of the same",
             source.display(),

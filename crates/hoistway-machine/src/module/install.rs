@@ -1,10 +1,11 @@
 //! Modules that are built, in place, loaded; and taking them away.
 
-use super::build::KO;
+use super::build::{KO, NAME};
+use super::dkms;
 use super::tools::{BuildFolder, cache, run, running_release, wanted};
 use crate::kernel::Lack;
 use crate::{MachineError, os};
-use hoistway::sched::SCHEDULERS;
+use hoistway::sched::of_module;
 use hoistway_files::{Dir, Kind};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,28 +45,13 @@ pub struct Installed {
     pub loaded: bool,
 }
 
-/// How the module calls a scheduler: those that the kernel has, or has as an alias, are called `h-NAME`, and a name has at
-/// most 15 characters.
-pub(super) fn kernel_name(name: &str) -> Option<String> {
-    match name {
-        "none" => None,
-        "mq-deadline" | "bfq" | "kyber" | "deadline" => Some(format!("h-{name}")),
-        "deadline-zoccolo" => Some("zoccolo".into()),
-        name => Some(name.into()),
-    }
-}
-
-fn is_ours(scheduler: &str) -> bool {
-    SCHEDULERS.iter().any(|entry| kernel_name(entry.name).as_deref() == Some(scheduler))
-}
-
 /// Devices below `block` (/sys/block) that have a scheduler of ours.
 fn used(block: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(block).into_iter().flatten().flatten() {
         let text = fs::read_to_string(entry.path().join("queue/scheduler")).unwrap_or_default();
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        if let Some((name, _)) = chosen.filter(|(name, _)| is_ours(name)) {
+        if let Some((name, _)) = chosen.filter(|(name, _)| of_module(name).is_some()) {
             found.push((entry.file_name().to_string_lossy().into_owned(), name.to_string()));
         }
     }
@@ -75,6 +61,13 @@ fn used(block: &Path) -> Vec<(String, String)> {
 
 fn target(release: &str) -> PathBuf {
     Path::new("/lib/modules").join(release).join(PLACE)
+}
+
+/// The file that DKMS has put in place; it may have compressed it.
+fn of_dkms(release: &str) -> Option<PathBuf> {
+    let folder = Path::new("/lib/modules").join(release).join(dkms::PLACE);
+    let names = ["", ".xz", ".gz", ".zst"].map(|end| folder.join(format!("{KO}{end}")));
+    names.into_iter().find(|path| path.is_file())
 }
 
 /// Every kernel for which there is something, in the order of their names.
@@ -99,7 +92,7 @@ pub fn list() -> Result<Vec<Module>, MachineError> {
         let here = loaded && release == running;
         Module {
             built: there(cache.join(&release).join(KO)),
-            installed: there(target(&release).join(KO)),
+            installed: there(target(&release).join(KO)).or_else(|| of_dkms(&release)),
             loaded: here,
             used: if here { used(Path::new("/sys/block")) } else { Vec::new() },
             release,
@@ -166,6 +159,12 @@ pub fn install(asked: Option<&str>) -> Result<Installed, MachineError> {
 pub fn remove(asked: Option<&str>) -> Result<bool, MachineError> {
     let release = known_release(asked)?;
     let folder = target(&release);
+    if let Some(path) = of_dkms(&release) {
+        let (path, version) = (path.display(), env!("CARGO_PKG_VERSION"));
+        return Err(MachineError::Refused(format!(
+            "{path}: DKMS has put it in place, and takes it away: dkms remove {NAME}/{version} --all"
+        )));
+    }
     let scratch = BuildFolder::new()?;
     let loaded = release == running_release() && Path::new("/sys/module/hoistway").is_dir();
     if loaded {
@@ -246,14 +245,15 @@ fn sign(file: &Path, modules: &Path, scratch: &BuildFolder) -> Result<PathBuf, M
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoistway::sched::{SCHEDULERS, module_name};
 
     #[test]
     fn names_are_short_enough_for_sysfs_and_none_is_the_kernels() {
-        let names: Vec<String> = SCHEDULERS.iter().filter_map(|e| kernel_name(e.name)).collect();
+        let names: Vec<&str> = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect();
         assert_eq!(names.len(), SCHEDULERS.len() - 1);
         for name in &names {
             assert!(name.len() <= 15, "{name}");
-            assert!(!["none", "mq-deadline", "bfq", "kyber", "deadline"].contains(&name.as_str()));
+            assert!(!["none", "mq-deadline", "bfq", "kyber", "deadline"].contains(name));
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod assembly;
 mod build;
+mod dkms;
 mod headers;
 mod install;
 mod object;
@@ -19,6 +20,7 @@ mod tools;
 
 pub use assembly::FRAME_LIMIT;
 pub use build::{BuiltModule, ModuleOptions, build};
+pub use dkms::write_dkms;
 pub use install::{Installed, Module, install, list, remove};
 pub use object::{CoreFacts, write_core};
 pub use tools::running_release;

@@ -1,7 +1,7 @@
 //! What building and installing share: programs that are run, a folder to work in, the machine's kernel.
 
 use crate::kernel::Lack;
-use crate::{MachineError, os};
+use crate::{MachineError, os, programs};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,8 +14,7 @@ pub fn running_release() -> String {
 
 /// Where modules that are built are kept, a folder for each release.
 pub(super) fn cache() -> Result<PathBuf, MachineError> {
-    let kernels = crate::linux::kernels::folder()?;
-    Ok(kernels.with_file_name("module"))
+    Ok(crate::linux::kernels::cache()?.join("module"))
 }
 
 /// A folder of this process, which is removed with all that is in it.
@@ -53,22 +52,9 @@ impl Drop for BuildFolder {
     }
 }
 
-/// Whether a program is to be found.
-pub(super) fn there(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).any(|folder| folder.join(name).is_file())
-}
-
 /// Programs by the packages of Debian that have them; what is missing is an error.
-pub(super) fn wanted(programs: &[(&str, &str)], what: &str) -> Result<(), MachineError> {
-    let mut lacking: Vec<&str> =
-        programs.iter().filter(|(name, _)| !there(name)).map(|&(_, package)| package).collect();
-    lacking.dedup();
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    let list = lacking.join(" ");
+pub(super) fn wanted(these: &[(&str, &str)], what: &str) -> Result<(), MachineError> {
+    let Some(list) = programs::lacking(these) else { return Ok(()) };
     let remedy = format!("install them (Debian: `apt install {list}`)");
     Err(MachineError::Lack(Lack::new(list, format!("{what} needs it"), remedy)))
 }
@@ -79,22 +65,15 @@ pub(super) fn run(mut command: Command, what: &str, log: &Path) -> Result<String
     let to = File::create(log).map_err(os(name()))?;
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stderr(to.try_clone().map_err(os(name()))?).stdout(to);
-    for variable in ["ARCH", "CROSS_COMPILE", "KBUILD_OUTPUT", "MAKEFLAGS", "LLVM", "KCFLAGS"] {
-        command.env_remove(variable);
-    }
-    let status = command.env("LC_ALL", "C").status().map_err(os(program))?;
+    let status = programs::for_this_machine(&mut command).status().map_err(os(program))?;
     let said = fs::read(log).map_err(os(name()))?;
     let said = String::from_utf8_lossy(&said).into_owned();
     if status.success() {
         return Ok(said);
     }
-    Err(MachineError::Program(format!("{what} failed; it says:{}", last_lines(&said))))
-}
-
-/// The last lines of what a program said, each on its own.
-pub(super) fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(12)..].iter().map(|line| format!("\n  {line}")).collect()
+    let said = programs::last_lines(&lines);
+    Err(MachineError::Program(format!("{what} failed; it says:{said}")))
 }
 
 pub(super) fn read(path: &Path) -> Result<String, MachineError> {

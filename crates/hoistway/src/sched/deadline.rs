@@ -215,6 +215,10 @@ impl Deadline {
 }
 
 impl Scheduler for Deadline {
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let slot = id.slot();
         let r = &cx.requests[id];

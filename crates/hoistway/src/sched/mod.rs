@@ -196,6 +196,16 @@ pub trait Scheduler: Stage {
         false
     }
 
+    /// Whether `depth_limit` may answer a read with a limit: where it never does, a kernel need not ask.
+    fn limits_reads(&self) -> bool {
+        true
+    }
+
+    /// Whether what it decides depends on who asks: where not, a kernel need not find that out.
+    fn knows_procs(&self) -> bool {
+        true
+    }
+
     /// A flush command of the stack itself, which no scheduler is asked for, goes to the device or is over
     /// (multi-queue profile, where `hears_flushes`).
     fn flush(&mut self, _now: Instant, _what: FlushCommand, _cx: &mut Cx<'_>) {}
@@ -341,6 +351,25 @@ pub static SCHEDULERS: &[&Entry] = &[
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEDULERS.iter().copied().find(|e| e.name == name)
+}
+
+/// What the kernel module calls a scheduler: those that the kernel has, or has as an alias, are `h-NAME` there, and a name
+/// has at most 15 characters. `None`: it is not in the module.
+pub fn module_name(entry: &Entry) -> Option<&'static str> {
+    match entry.name {
+        "none" => None,
+        "mq-deadline" => Some("h-mq-deadline"),
+        "bfq" => Some("h-bfq"),
+        "kyber" => Some("h-kyber"),
+        "deadline" => Some("h-deadline"),
+        "deadline-zoccolo" => Some("zoccolo"),
+        name => Some(name),
+    }
+}
+
+/// The scheduler that the kernel module calls so.
+pub fn of_module(name: &str) -> Option<&'static Entry> {
+    SCHEDULERS.iter().copied().find(|e| module_name(e) == Some(name))
 }
 
 /// Why a scheduler that measurements were published of has no entry, and what to choose.

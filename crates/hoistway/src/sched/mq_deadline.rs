@@ -485,6 +485,14 @@ impl MqDeadline {
 
 impl Scheduler for MqDeadline {
     /// C7: `async_depth` of the hardware queue's tags, as a part of each word.
+    fn limits_reads(&self) -> bool {
+        false
+    }
+
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
         match io.op.dir() {
             Dir::Read => Depth::Usual,

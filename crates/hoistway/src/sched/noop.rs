@@ -67,6 +67,10 @@ impl Noop {
 }
 
 impl Scheduler for Noop {
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn insert(&mut self, _now: Instant, id: ReqId, at: At, _cx: &mut Cx<'_>) -> Run {
         self.ids[id.index()] = id;
         match at {

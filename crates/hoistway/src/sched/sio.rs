@@ -259,6 +259,10 @@ impl Sio {
 }
 
 impl Scheduler for Sio {
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let slot = id.slot();
         match at {

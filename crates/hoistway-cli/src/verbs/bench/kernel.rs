@@ -1,12 +1,13 @@
 //! A directory or device of this machine under the kernel's own schedulers.
 //!
 //! Compared is what somebody can have by choosing: every scheduler that the device's queue offers, as the kernel sets it
-//! up. Where write-back throttling is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the
+//! up, and of hoistway's module, where it is loaded, those that are meant for today's drives. Where write-back throttling is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the
 //! configurations have it (`mq-deadline+wbt`), and the present one is among them.
 
 use super::Bench;
 use crate::common::lists::chosen;
 use crate::failure::{Failure, directory_failure, refused};
+use hoistway::sched::of_module;
 use hoistway_lab::bench::plan::{BenchSubject, Level, Rates};
 use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
 use hoistway_lab::bench::setting::{
@@ -199,13 +200,18 @@ fn throttles(queue: &Queue) -> bool {
     let target = queue.attribute("wbt_lat_usec").and_then(|v| v.parse::<i64>().ok());
     // BFQ switches it off while it is there.
     target.is_some_and(|us| us > 0)
-        || (target.is_some() && queue.scheduler().is_ok_and(|s| replaces_wbt(&s)))
+        || (target.is_some() && queue.scheduler().is_ok_and(|s| replaces_wbt(ours(&s))))
+}
+
+/// Our name of a scheduler in a queue. Twins of the kernel's own keep theirs, which is no configuration's.
+fn ours(scheduler: &str) -> &str {
+    of_module(scheduler).map(|e| e.name).filter(|name| !USUAL.contains(name)).unwrap_or(scheduler)
 }
 
 /// What is in force, as a configuration.
 fn present(queue: &Queue, throttles: bool) -> String {
     let scheduler = queue.scheduler().unwrap_or_else(|_| "none".into());
-    named(&scheduler, throttles)
+    named(ours(&scheduler), throttles)
 }
 
 /// What decides about configurations beside the schedulers.
@@ -218,6 +224,15 @@ struct More<'a> {
     given: &'a [String],
 }
 
+/// Schedulers of hoistway's module that are compared when none are named: a round of all of them takes longer than a bench.
+const OF_MODULE: &[&str] = &["paternoster", "adios"];
+
+/// Of what a queue offers, by our names, what is compared beside the usual.
+fn beyond(offered: &[String]) -> Vec<&'static str> {
+    let entries = offered.iter().filter_map(|s| of_module(s));
+    entries.map(|e| e.name).filter(|name| OF_MODULE.contains(name)).collect()
+}
+
 /// The configurations that can run, and those that cannot, with the reason.
 fn configs(
     world: &Kernel,
@@ -227,10 +242,9 @@ fn configs(
     (present, throttles): (&str, bool),
 ) -> (Vec<String>, Vec<(String, String)>) {
     let mut wanted: Vec<String> = USUAL.iter().map(|s| named(s, throttles)).collect();
-    // What the queue offers beyond: ADIOS, where a distribution has it.
+    // What the queue offers beyond.
     let offered = place.queues[0].schedulers().unwrap_or_default();
-    let known = |s: &&String| !USUAL.contains(&s.as_str()) && Config::parse(s).is_ok();
-    wanted.extend(offered.iter().filter(known).map(|s| named(s, throttles)));
+    wanted.extend(beyond(&offered).into_iter().map(|s| named(s, throttles)));
     wanted.extend(also(more.level));
     let mut lacks = Vec::new();
     match more.carried {
@@ -282,8 +296,9 @@ fn lacking(
     // have must do.
     if !changes {
         let name = job.scheduler.entry.name;
-        let known = kernel_tunables(name).unwrap_or_default();
-        let missing = job.scheduler.set.iter().find(|(t, _)| !known.contains(&t.as_str()));
+        // What is not the kernel's is the module's, which has all that ours has.
+        let missing = kernel_tunables(name)
+            .and_then(|known| job.scheduler.set.iter().find(|(t, _)| !known.contains(&t.as_str())));
         if let Some((missing, _)) = missing {
             return Some(format!("Linux's {name} has no tunable {missing}"));
         }
@@ -315,4 +330,19 @@ fn is_emulated(place: &Volume) -> bool {
 #[cfg(not(feature = "fuse"))]
 fn is_emulated(_place: &Volume) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_s_schedulers_of_today_are_compared_by_our_names() {
+        let offered = "none mq-deadline bfq h-bfq zoccolo sio cfq adios paternoster nobody's";
+        let offered: Vec<String> = offered.split(' ').map(String::from).collect();
+        assert_eq!(beyond(&offered), ["adios", "paternoster"]);
+        assert_eq!(beyond(&offered[..3]), Vec::<&str>::new());
+        assert_eq!((ours("zoccolo"), ours("paternoster")), ("deadline-zoccolo", "paternoster"));
+        assert_eq!((ours("h-bfq"), ours("bfq")), ("h-bfq", "bfq"));
+    }
 }

@@ -199,6 +199,10 @@ fn is_ours(dir: &Dir) -> bool {
 
 const FLAG: &str = "--rules";
 
+/// Before anything is put in place.
+const MODULE: &str = "modinfo -n hoistway >/dev/null 2>&1 || {\n  \
+     echo 'first: hoistway module build && hoistway module install' >&2\n  exit 1\n}\n";
+
 /// Writes files and scripts, and checks what can be checked here.
 fn put(package: &Package, folder: &Folder<'_>) -> Result<(), Failure> {
     let files = &package.files;
@@ -228,6 +232,9 @@ fn script(package: &Package, install: bool) -> String {
     let mut out = String::from("#!/bin/sh\n# Made by hoistway recommend. Run as root.\nset -eu\n");
     if install {
         out.push_str("cd \"$(dirname \"$0\")\"\n");
+        if files.iter().any(|f| f.path == "/etc/modules-load.d/hoistway.conf") {
+            out.push_str(MODULE);
+        }
     }
     for file in files {
         let _ = match install {

@@ -88,17 +88,14 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         }
         (jobs, ..) => jobs,
     };
+    if traced {
+        refuse_traced(options)?;
+    }
     let chosen = choose(&options.common)?;
     let source = Source { verb: "run", name: &name };
     let check = |grid: &Grid| jobs.as_ref().map_or(Ok(()), |jobs| jobs.check(grid));
     if traced {
-        let flag = if options.explain.is_some() { "--explain" } else { "--timeline" };
-        baseline::refuse(&options.common, flag)?;
-        if !["sim", "engine"].contains(&options.common.world().as_str()) {
-            let what =
-                "the kernel's schedulers do not tell what they decide; use --on sim or engine";
-            return Err(Failure::Usage(format!("{flag}: {what}")));
-        }
+        let flag = traced_by(options);
         let plan = plan(experiment, &[config], &options.common, &chosen, &source);
         let plan = modules.beside(plan);
         let grid = explain::grid_of(&plan, &options.common, flag)?;
@@ -117,6 +114,22 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         return carry_out(vec![grid], &options.common, &chosen, &nothing);
     }
     carry_out(vec![grid], &options.common, &chosen, &nothing)
+}
+
+/// The option that shows one run step by step.
+fn traced_by(options: &RunOne) -> &'static str {
+    if options.explain.is_some() { "--explain" } else { "--timeline" }
+}
+
+/// Before anything is looked for that a refused run does not need, such as a kernel.
+fn refuse_traced(options: &RunOne) -> Result<(), Failure> {
+    let flag = traced_by(options);
+    baseline::refuse(&options.common, flag)?;
+    if ["sim", "engine"].contains(&options.common.world().as_str()) {
+        return Ok(());
+    }
+    let what = "the kernel's schedulers do not tell what they decide; use --on sim or engine";
+    Err(Failure::Usage(format!("{flag}: {what}")))
 }
 
 /// The world that writes the run of a grid of one into a trace.

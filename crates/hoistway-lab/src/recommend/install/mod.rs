@@ -15,8 +15,9 @@ pub use udev::Match;
 pub(super) use service::by_weight;
 pub(super) use udev::pattern;
 
-use super::identity::Identity;
+use super::identity::{Identity, KERNEL};
 use crate::config::Config;
+use hoistway::sched::{find, module_name};
 use hoistway_sim::drive::DriveFile;
 
 /// Schedulers that Linux has, the module each needs, and those of its tunables that have our names, units and
@@ -58,6 +59,11 @@ const SCHEDULERS: &[(&str, Option<&str>, &[&str])] = &[
 /// Settings of a queue that Linux has under the same name.
 const QUEUE: &[&str] =
     &["nr_requests", "nomerges", "rq_affinity", "max_sectors_kb", "read_ahead_kb"];
+
+/// hoistway's own module, which has the schedulers that Linux does not have (docs/guide/module.md).
+const MODULE: &str = "hoistway";
+const MODULE_IN: [&str; 2] = ["hoistway module build", "hoistway module install"];
+const MODULE_OUT: &str = "hoistway module remove";
 
 /// Registry name of write-back throttling.
 const WBT: &str = "wbt";
@@ -237,8 +243,7 @@ impl Install {
             let why = format!("{} is no configuration that this version knows", self.id);
             return Lines { cannot: vec![why], ..Lines::default() };
         };
-        let known = SCHEDULERS.iter().find(|s| s.0 == config.scheduler.name);
-        let Some(&(scheduler, module, tunables)) = known else {
+        let Some((scheduler, module)) = scheduler_of(config) else {
             let why = format!(
                 "Linux has no scheduler {}; `hoistway serve` has it for storage that it exports",
                 config.scheduler.name
@@ -247,8 +252,10 @@ impl Install {
         };
         let mut lines = Lines::default();
         let mut set = vec![("scheduler".to_string(), scheduler.to_string())];
+        // Ours has all of ours.
+        let tunables = kernel_tunables(scheduler);
         for (name, value) in &config.set {
-            match tunables.contains(&name.as_str()) {
+            match tunables.is_none_or(|known| known.contains(&name.as_str())) {
                 true => set.push((format!("iosched/{name}"), value.to_string())),
                 false => lines.cannot.push(format!("Linux's {scheduler} has no tunable {name}")),
             }
@@ -260,14 +267,14 @@ impl Install {
             }
         }
         let throttles = identity.present_wbt();
-        let is_bfq = scheduler == "bfq";
+        let replaces = config.scheduler.replaces_wbt;
         if has_wbt(config) && throttles != Some(true) {
             // -1: what the kernel takes for this kind of drive.
             set.push(("wbt_lat_usec".to_string(), "-1".to_string()));
-        } else if !has_wbt(config) && throttles == Some(true) && !is_bfq && tried.wrote {
+        } else if !has_wbt(config) && throttles == Some(true) && !replaces && tried.wrote {
             // It was measured without, and the kernel switches it on.
             set.push(("wbt_lat_usec".to_string(), "0".to_string()));
-        } else if !has_wbt(config) && throttles == Some(true) && !is_bfq {
+        } else if !has_wbt(config) && throttles == Some(true) && !replaces {
             lines.notes.push(
                 "write-back throttling stays on: the runs wrote nothing, so they say nothing about it"
                     .into(),
@@ -275,9 +282,19 @@ impl Install {
         }
         lines.now = Some(now(identity, &set, module));
         udev::rule(identity, by, &set, &mut lines);
+        if module == Some(MODULE) {
+            lines.notes.push(
+                "hoistway's module is for one release of the kernel: build and install it again after an update; without \
+                 it a drive keeps the scheduler that the kernel chooses"
+                    .into(),
+            );
+        }
         // Without a rule nobody needs the module at boot.
         if let Some(module) = module.filter(|_| !lines.files.is_empty()) {
-            let path = format!("/etc/modules-load.d/hoistway-{module}.conf");
+            let path = match module {
+                MODULE => "/etc/modules-load.d/hoistway.conf".to_string(),
+                module => format!("/etc/modules-load.d/hoistway-{module}.conf"),
+            };
             let text = format!(
                 "# Made by hoistway recommend: {scheduler} must be there when the udev rule chooses it.\n{module}\n"
             );
@@ -289,6 +306,15 @@ impl Install {
         service::add(config, identity, drive.as_ref(), tried, &mut lines);
         lines
     }
+}
+
+/// What a kernel calls the scheduler, and the module that has it. `None`: there is no such module.
+fn scheduler_of(config: &Config) -> Option<(&'static str, Option<&'static str>)> {
+    let kernels = SCHEDULERS.iter().find(|s| s.0 == config.scheduler.name);
+    let kernels = kernels.map(|&(name, module, _)| (name, module));
+    // What was added at run time is not in the module.
+    let ours = || find(config.scheduler.name).and_then(module_name);
+    kernels.or_else(|| Some((ours()?, Some(MODULE))))
 }
 
 fn has_wbt(config: &Config) -> bool {
@@ -304,7 +330,12 @@ pub(super) fn queue_of(identity: &Identity) -> String {
 fn now(identity: &Identity, set: &[(String, String)], module: Option<&str>) -> Step {
     let folder = format!("/sys/block/{}/queue", queue_of(identity));
     let write = |name: &str, value: &str| format!("echo {value} > {folder}/{name}");
-    let mut lines: Vec<String> = module.iter().map(|m| format!("modprobe {m}")).collect();
+    // Where it was measured under the kernel it is there.
+    let new = module == Some(MODULE) && identity.world != KERNEL;
+    let mut lines: Vec<String> = match new {
+        true => MODULE_IN.map(str::to_string).to_vec(),
+        false => module.iter().map(|m| format!("modprobe {m}")).collect(),
+    };
     lines.extend(set.iter().map(|(name, value)| write(name, value)));
     let mut undo = Vec::new();
     match &identity.present_scheduler {
@@ -332,10 +363,67 @@ fn now(identity: &Identity, set: &[(String, String)], module: Option<&str>) -> S
             });
         }
     }
+    if new {
+        undo.push(MODULE_OUT.to_string());
+    }
     let which = match identity.queue {
         Some(_) => "",
         None => " (DEVICE is the drive's name in /sys/block, such as sda)",
     };
     let title = format!("now, until the next boot{which}");
     Step { title, lines, undo, asks: Asks::Nothing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(world: &str) -> Identity {
+        Identity {
+            world: world.into(),
+            class: Some("hdd".into()),
+            present_scheduler: Some("mq-deadline".into()),
+            ..Identity::default()
+        }
+    }
+
+    fn lines(id: &str, world: &str) -> Lines {
+        Install::of(id).lines(&on(world), Match::Model, &Tried::default())
+    }
+
+    #[test]
+    fn what_linux_lacks_and_the_module_has_comes_with_the_module_and_its_undo() {
+        let told = lines("paternoster{loss=50}", "sim");
+        let now = told.now.clone().unwrap();
+        assert_eq!(
+            now.lines,
+            [
+                "hoistway module build",
+                "hoistway module install",
+                "echo paternoster > /sys/block/DEVICE/queue/scheduler",
+                "echo 50 > /sys/block/DEVICE/queue/iosched/loss",
+            ]
+        );
+        let back = "echo mq-deadline > /sys/block/DEVICE/queue/scheduler";
+        assert_eq!(now.undo, [back, "hoistway module remove"]);
+        let conf = told.files.iter().find(|f| f.path == "/etc/modules-load.d/hoistway.conf");
+        assert!(conf.unwrap().text.ends_with("\nhoistway\n"));
+        assert!(told.cannot.is_empty() && told.notes.iter().any(|n| n.contains("after an update")));
+    }
+
+    #[test]
+    fn where_it_was_measured_the_module_is_there_and_stays() {
+        let now = lines("deadline-zoccolo", "kernel").now.unwrap();
+        let chosen = "echo zoccolo > /sys/block/DEVICE/queue/scheduler";
+        assert_eq!(now.lines, ["modprobe hoistway", chosen]);
+        assert!(now.undo.iter().all(|l| !l.contains("remove")), "{:?}", now.undo);
+    }
+
+    #[test]
+    fn the_kernel_s_own_need_no_module_of_ours() {
+        let now = lines("kyber", "sim").now.unwrap();
+        assert_eq!(now.lines[0], "modprobe kyber-iosched");
+        let told = lines("prop-paternoster", "sim");
+        assert!(told.cannot.iter().any(|w| w.contains("io.hoistway.weight")), "{:?}", told.cannot);
+    }
 }

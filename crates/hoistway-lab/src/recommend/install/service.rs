@@ -6,7 +6,7 @@
 //! ([`property_for_bfq`]), and the one for io.cost the same.
 
 use super::udev::pattern;
-use super::{Asks, Lines, Step, Tried, queue_of};
+use super::{Asks, Lines, Step, Tried, kernel_tunables, queue_of};
 use crate::config::{Config, Member};
 use crate::experiment::Weights;
 use crate::recommend::identity::Identity;
@@ -83,6 +83,12 @@ fn given(config: &Config, name: &str) -> Option<u64> {
 
 /// The weights of the runs; where the runs gave none, all weighed the same.
 fn weights(config: &Config, tried: &Tried, lines: &mut Lines) {
+    if config.policy.is_some_and(|p| p.name == "prop")
+        && kernel_tunables(config.scheduler.name).is_none()
+    {
+        let why = "no lines for weights: systemd does not know io.hoistway.weight; write them into that file of the services' cgroups";
+        return lines.cannot.push(why.into());
+    }
     let by_bfq = config.scheduler.name == "bfq";
     let by_cost = config.controllers.iter().any(|c| c.name == "io.cost");
     if by_bfq && by_cost {

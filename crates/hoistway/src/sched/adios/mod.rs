@@ -607,6 +607,10 @@ impl Scheduler for Adios {
         if released || to_a_tree { Open::Full } else { Open::Closed }
     }
 
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn insert(&mut self, _now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let r = &cx.requests[id];
         if self.slots[id.index()].place == AdiosPlace::Released {

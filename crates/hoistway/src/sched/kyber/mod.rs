@@ -403,6 +403,14 @@ impl Kyber {
 
 impl Scheduler for Kyber {
     /// Three quarters of each word of tags (section 5).
+    fn limits_reads(&self) -> bool {
+        false
+    }
+
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
         let sync = cx.device.is_sync(io.op, io.flags);
         if io.op == Op::Flush || (sync && (io.op == Op::Read || !self.limits_sync_writes)) {

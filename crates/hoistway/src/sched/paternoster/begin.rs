@@ -12,7 +12,7 @@
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
 //! thought count), and the account is open. Who computes less than 1/64 of its time in the drive reads and does not
-//! start: on a disk it leads for 1/16 of `begin`. On flash others are held for it only while it has had less than 5
+//! start, and who pauses for twice that time asks now and then: on a disk they lead for 1/16 of `begin`. On flash others are held for it only while it has had less than 5
 //! ms, or computes at least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64 if
 //! it hardly computes. Nine that begin within 200 ms of each other are a batch of jobs, not a start-up: none of them
 //! leads. Nor does anybody while another group with a target is being served: targets were asked for.
@@ -43,6 +43,8 @@ const DEEP: u32 = 48;
 /// Who has read on a disk for so many times as long as it computed is no start-up but a reader, and leads for a part only.
 const DISK_READS: u64 = 64;
 const DISK_READER: u64 = 16;
+/// The same of who asks now and then: it pauses for so many times as long as it reads.
+const DISK_ASKS: u64 = 2;
 /// The same as `DEEP` on flash, where who leads does not stop the others.
 const DEEP_FLASH: u32 = 9;
 /// Of flash, what everybody that begins may have while others are held.
@@ -293,6 +295,7 @@ impl Paternoster {
         let (had, computed) = (leaf.drive_time.0, leaf.computed.0);
         let (lead, faster) = match is_disk {
             true if had >= DISK_READS * computed => (Lead::Holding, DISK_READER),
+            true if computed > DISK_ASKS * had && had > 0 => (Lead::Holding, DISK_READER),
             true => (Lead::Holding, 1),
             false if !passing || leaf.drive_time < AT_FIRST || computed >= had / 2 => {
                 (Lead::Holding, FLASH_FASTER)

@@ -326,6 +326,28 @@ mod tests {
         assert!(whole.len() > 4 && whole.iter().all(fits), "{runs:?}");
     }
 
+    /// Reads that led, of 100 that take 7 ms each, with such a pause between them.
+    fn led(pause: Nanos) -> u64 {
+        let mut rig = Rig::new();
+        rig.sched.set(Instant::ZERO, "begin", 4000, &mut rig.env.cx()).unwrap();
+        for _ in 0..100 {
+            rig.read_on(0);
+            rig.ends[0] += 10_000;
+            rig.dispatch();
+            rig.complete(Nanos::ms(7));
+            rig.now += pause;
+        }
+        rig.sched.begin.count
+    }
+
+    #[test]
+    fn who_asks_now_and_then_does_not_lead_like_a_start_up() {
+        assert_eq!(led(Nanos::ms(5)), 100, "a start-up");
+        let asks = led(Nanos::ms(43));
+        // A sixteenth of four seconds: for each its 7 ms and the 8 ms for which others are held behind it.
+        assert!((15..=20).contains(&asks), "{asks}");
+    }
+
     #[test]
     fn streams_that_wait_have_equal_time() {
         let all = Rig::new().stream(4_000, Nanos::ms(1));

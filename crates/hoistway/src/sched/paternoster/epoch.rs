@@ -66,9 +66,12 @@ pub(super) struct Measured {
     pub sample: RateSample,
     /// Somebody waited because of the valve, and flushes did not limit the drive.
     pub held: bool,
+    /// Flushes took more than a quarter of it from other work.
     pub flush_limited: bool,
-    /// A flush ran for more than a twentieth of it.
+    /// They took more than a twentieth.
     pub flushing: bool,
+    /// They ran for more than a quarter of it, whatever went on beside them.
+    pub flushed: bool,
     /// Most greedy work inside.
     pub peak: Units,
     /// All work that completed, and in which time.
@@ -86,6 +89,8 @@ struct Epoch {
     /// Requests issued that did not begin where the one before ended.
     rows: u64,
     flush: Nanos,
+    /// Completed while one ran.
+    beside_flushes: Sectors,
     held: bool,
     peak: Units,
 }
@@ -103,12 +108,16 @@ impl Epoch {
         let rate = SectorRate::of(self.sectors, self.start, self.last);
         let row = (self.sectors.0 / self.rows.max(1)).max(1);
         let time = self.last.since(self.start);
-        let flush_limited = self.flush > time / 4;
+        // A volume that always has a flush under way is as fast as one without: lost is what is not done meanwhile.
+        let done = u128::from(time.0) * u128::from(self.beside_flushes.0);
+        let lost = self.flush.0.saturating_sub((done / u128::from(self.sectors.0.max(1))) as u64);
+        let flush_limited = lost > time.0 / 4;
         Measured {
             sample: RateSample { rate, row },
             held: self.held && !flush_limited,
             flush_limited,
-            flushing: self.flush > time / 20,
+            flushing: lost > time.0 / 20,
+            flushed: self.flush > time / 4,
             peak: self.peak,
             units: Units(UNIT * u64::from(self.requests) + self.sectors.0),
             time,
@@ -205,6 +214,9 @@ impl Meter {
         }
         let e = &mut self.epoch;
         e.sectors.0 += done.sectors.0;
+        if self.flush_since.is_some() {
+            e.beside_flushes.0 += done.sectors.0;
+        }
         e.requests += 1;
         e.last = now;
         let least = if cut == UNCUT { REQUESTS_UNCUT } else { REQUESTS };
@@ -282,6 +294,15 @@ mod tests {
         assert_eq!(run(&mut meter, 18_000, CUT).0, 96);
         meter.completed(at(90_000), Done { cuttable: false, ..large }, CUT, false);
         assert_eq!(run(&mut meter, 90_000, CUT).0, 95);
+    }
+
+    #[test]
+    fn a_flush_that_keeps_nobody_from_going_on_does_not_limit() {
+        let mut meter = Meter::new(at(0));
+        meter.held();
+        meter.flush_began(at(0));
+        let measured = run(&mut meter, 0, CUT).1;
+        assert!(measured.held && measured.flushed && !measured.flush_limited && !measured.flushing);
     }
 
     #[test]

@@ -150,9 +150,9 @@ impl Leaf {
     }
 
     /// It reads or writes back in long runs: worth staying with on a disk. Sync writes come one by one, whatever
-    /// their places.
+    /// their places, unless many of them wait at once.
     pub fn is_stream(&self) -> bool {
-        self.seq > STREAM && !self.sync_write
+        self.seq > STREAM && (!self.sync_write || self.waiting + self.inside >= SYNC_STREAM)
     }
 
     pub fn idle_since(&self) -> Option<Instant> {
@@ -215,6 +215,8 @@ impl Leaf {
 
 /// Of 1024 starts so many must continue the request before.
 const STREAM: u32 = 600;
+/// So many sync writes under way are a run: a program that writes past the cache, many at a time.
+const SYNC_STREAM: u32 = 8;
 /// Longest think time that the moving mean takes in: one long pause is no habit.
 const THINK_MOST: Nanos = Nanos::secs(1);
 /// A longer pause of a process that starts is a person's.
@@ -793,5 +795,7 @@ mod tests {
         assert!(after(&mut leaf, 1), "1 - (7/8)^7 is above 600 of 1024");
         leaf.sync_write = true;
         assert!(!leaf.is_stream(), "sync writes come one by one");
+        leaf.waiting = SYNC_STREAM;
+        assert!(leaf.is_stream(), "but for who has many under way");
     }
 }

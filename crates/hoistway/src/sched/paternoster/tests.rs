@@ -545,10 +545,14 @@ fn a_target_without_a_number_is_paced_by_the_price_and_one_with_a_number_never()
     let now = Instant::ZERO + Nanos::ms(1);
     assert_eq!(lane.paced(now, &soon, change), Some(Instant::ZERO + Nanos::ms(500)));
     assert_eq!(lane.paced(now, &Waiting { number: true, ..soon }, change), None);
-    assert_eq!(lane.paced(now, &Waiting { thought: Nanos::ms(1), ..soon }, change), None);
     assert_eq!(lane.paced(now, &soon, 0), None, "changes cost nothing");
     assert_eq!(lane.paced(Instant::ZERO + Nanos::ms(500), &soon, change), None, "at most so long");
     // Two changes each are owed, four are free: greedy work pays 4 % of itself.
+    let thinks = Waiting { thought: Nanos::ms(1), ..soon };
+    assert!(lane.paced(now, &thinks, change).is_some());
+    lane.greedy_issued(2 * change * 100 / 16);
+    assert_eq!(lane.paced(now, &thinks, change), None, "of 16 % for who thinks");
+    assert!(lane.paced(now, &soon, change).is_some());
     lane.greedy_issued(2 * change * 100 / 4);
     assert_eq!(lane.paced(now, &soon, change), None, "paid");
 }

@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
         4,
         (0, 50),
         "Percent of the greedy work that targets without a number may cost in changes of place, where those have a \
-         price; 0: they wait 500 ms each.",
+         price, and four times as much if they pause between requests; 0: they wait 500 ms each.",
     )
     .field(|p| p.lane.part, |p, v| p.lane.part = v),
     Tunable::new(

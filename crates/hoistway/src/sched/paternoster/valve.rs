@@ -495,10 +495,11 @@ impl Valve {
         self.put(Phase::Confirm { refused }, limits, around);
     }
 
-    /// Nobody waited: the valve is wider than the load, or the load does not reach what it did.
+    /// Nobody waited: the valve is wider than the load, or the load does not reach what it did. Beside flushes the peak says
+    /// little: writers that one flush wakes come together.
     fn down_unheld(&mut self, measured: &Measured, slow: Epochs, around: Around) {
         let peak = measured.peak.max(LEAST);
-        if !measured.flush_limited && self.in_force.k > peak {
+        if !measured.flushed && self.in_force.k > peak {
             self.knee.k = peak;
             let limits = Limits { k: quarter_less(peak), row: self.knee.row, ..self.in_force };
             self.put(Phase::Down { slow }, limits, around);

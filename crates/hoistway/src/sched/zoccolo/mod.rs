@@ -375,6 +375,10 @@ impl Zoccolo {
 }
 
 impl Scheduler for Zoccolo {
+    fn knows_procs(&self) -> bool {
+        false
+    }
+
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let slot = id.slot();
         let r: &Request = &cx.requests[id];

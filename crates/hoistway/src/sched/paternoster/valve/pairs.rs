@@ -284,6 +284,7 @@ mod tests {
             sample: RateSample { rate: SectorRate(rate), row: 1 },
             held: true,
             flush_limited: false,
+            flushed: false,
             flushing: false,
             peak: A.k,
             units: A.k,

@@ -1,0 +1,87 @@
+//! hoistway's own schedulers in this kernel: what its module calls them, and where their groups have their files.
+
+use super::System;
+use hoistway::sched::{find, module_name};
+use hoistway_sim::world::Job;
+use std::borrow::Cow;
+
+/// What the kernel module is called.
+const MODULE: &str = "hoistway";
+/// Schedulers of the kernel's own: their names never mean the module's.
+const KERNELS: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
+
+/// What the module calls a scheduler; `None`: it has none that the name could mean.
+fn in_module(scheduler: &str) -> Option<&'static str> {
+    if KERNELS.contains(&scheduler) { None } else { module_name(find(scheduler)?) }
+}
+
+/// Whether a scheduler of that name would be the module's.
+pub(super) fn has(scheduler: &str) -> bool {
+    in_module(scheduler).is_some()
+}
+
+/// The name by which a queue that offers these has a scheduler: its own, or the module's.
+pub(super) fn name_here<'a>(scheduler: &'a str, offered: &[String]) -> Option<&'a str> {
+    let there = |name: &&str| offered.iter().any(|o| o == name);
+    Some(scheduler).filter(there).or_else(|| in_module(scheduler).filter(there))
+}
+
+/// How the module comes to offer a scheduler; `None`: it does not have it.
+pub(super) fn remedy(system: &System, scheduler: &str) -> Option<String> {
+    in_module(scheduler)?;
+    Some(match super::queue::has_module(system, MODULE) {
+        true => format!("modprobe {MODULE}"),
+        false => {
+            "`hoistway module build` and `hoistway module install` put it into this kernel".into()
+        }
+    })
+}
+
+/// Whether the module is loaded.
+pub(super) fn is_loaded(system: &System) -> bool {
+    system.path(&format!("/sys/module/{MODULE}")).is_dir()
+}
+
+/// The file of a group that a scheduler's setting goes to: `weight` of bfq is `io.bfq.weight`.
+pub(crate) fn group_file(scheduler: &str, name: &str) -> String {
+    match in_module(scheduler) {
+        Some(_) => format!("io.{MODULE}.{name}"),
+        None => format!("io.{scheduler}.{name}"),
+    }
+}
+
+/// The file of a group that a job writes to. The same name may be the scheduler's word and a controller's, whose file it is here;
+/// the module has its own.
+pub(super) fn file_of<'a>(job: &Job<'_>, file: &'a str) -> Cow<'a, str> {
+    let controlled = job.control.controllers.iter().any(|c| c.name == file);
+    let knows = job.scheduler.entry.knobs.iter().any(|knob| knob.file == file);
+    match (in_module(job.scheduler.entry.name), file.strip_prefix("io.")) {
+        (Some(_), Some(word)) if knows && !controlled => format!("io.{MODULE}.{word}").into(),
+        _ => file.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheduler_is_the_kernels_or_the_modules() {
+        let offered = ["none", "mq-deadline", "h-bfq", "h-deadline", "zoccolo", "paternoster"];
+        let offered = offered.map(str::to_string);
+        let here = |name| name_here(name, &offered);
+        assert_eq!(here("mq-deadline"), Some("mq-deadline"));
+        assert_eq!(here("paternoster"), Some("paternoster"));
+        assert_eq!(here("deadline-zoccolo"), Some("zoccolo"));
+        assert_eq!(here("deadline"), Some("h-deadline"));
+        // Whoever says bfq means the kernel's.
+        assert_eq!((here("bfq"), here("sio"), here("nobody's")), (None, None, None));
+    }
+
+    #[test]
+    fn weights_go_to_the_file_of_who_shares_by_them() {
+        assert_eq!(group_file("bfq", "weight"), "io.bfq.weight");
+        assert_eq!(group_file("paternoster", "weight"), "io.hoistway.weight");
+        assert_eq!(group_file("cfq", "weight"), "io.hoistway.weight");
+    }
+}

@@ -1,0 +1,53 @@
+//! The folder from which DKMS makes the module anew for each kernel that comes: the core, and what is to be called.
+
+use super::build::NAME;
+use super::object::{CoreFacts, make_core};
+use super::tools::BuildFolder;
+use crate::{MachineError, os};
+use hoistway_files::{Dir, Kind, Place};
+use std::fs;
+use std::path::Path;
+
+/// What DKMS and `hoistway module` both may have put in place.
+pub(super) const PLACE: &str = "updates/dkms";
+const CORE: &str = "core.o";
+const CONF: &str = "dkms.conf";
+
+/// What DKMS reads. The folder it builds in is of its own making: also the cache is there, as whoever calls it may have no home.
+fn conf() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "# Made by hoistway module core.
+PACKAGE_NAME=\"{NAME}\"
+PACKAGE_VERSION=\"{version}\"
+BUILT_MODULE_NAME[0]=\"{NAME}\"
+DEST_MODULE_LOCATION[0]=\"/{PLACE}\"
+MAKE[0]=\"env HOISTWAY_CACHE_DIR=$dkms_tree/{NAME}/{version}/build/cache {NAME} module build --kernel-dir $kernel_source_dir \
+--core {CORE} --out {NAME}.ko\"
+CLEAN=\"rm -rf {NAME}.ko cache\"
+AUTOINSTALL=\"yes\"
+"
+    )
+}
+
+/// Makes the core and puts it into a folder with what DKMS wants beside it. The folder is new, empty, or was made here.
+///
+/// # Errors
+///
+/// As [`make_core`]; the folder is somebody else's.
+pub fn write_dkms(tree: &Path, folder: &Path) -> Result<CoreFacts, MachineError> {
+    let place = Place::make(folder)?;
+    place.may_fill(is_ours)?;
+    let scratch = BuildFolder::new()?;
+    let object = scratch.path.join(CORE);
+    let facts = make_core(tree, &object)?;
+    let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
+    let dir = place.fill(is_ours)?;
+    dir.place(CORE)?.replace(&bytes, Kind::Named)?;
+    dir.place(CONF)?.replace(conf().as_bytes(), Kind::Named)?;
+    Ok(facts)
+}
+
+fn is_ours(dir: &Dir) -> bool {
+    dir.holds(CONF, Kind::Begins(&[b"# Made by hoistway"]))
+}

@@ -36,7 +36,8 @@ beside() {
     # With modules, which the usual build of the program leaves out.
     cargo clippy --locked --workspace --features hoistway-cli/plugin --all-targets -- -D warnings &&
       cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings &&
-      cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings || return
+      cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings &&
+      cargo clippy --locked -p hoistway-cli --no-default-features --features studies -- -D warnings || return
   else
     echo "skipped: this tool chain has no clippy (rustup component add clippy)"
   fi

@@ -3,6 +3,8 @@
 //! `verbs` has a file or folder for each verb, `args` puts their options together, `common` is what they share.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+// What verbs share is not parted by which of them there are.
+#![cfg_attr(not(feature = "studies"), allow(dead_code))]
 
 #[macro_use]
 mod common;
@@ -56,21 +58,33 @@ fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
         #[cfg(all(feature = "live", target_os = "linux"))]
         Command::Live(verb) => verbs::live::run(&verb),
+        #[cfg(feature = "studies")]
         Command::Calibrate(options) => verbs::calibrate::calibrate(&options),
         Command::List(list) => verbs::list::list(&list),
         Command::Show(show) => verbs::show::show(&show),
         Command::Compare(options) => verbs::compare::compare(&options),
+        #[cfg(feature = "studies")]
         Command::Run(options) => verbs::run::run_one(&options),
+        #[cfg(feature = "studies")]
         Command::Population(options) => verbs::population::population(&options),
+        #[cfg(feature = "studies")]
         Command::Oracle(options) => verbs::oracle::oracle(&options),
+        #[cfg(feature = "studies")]
         Command::WhatIf(options) => verbs::what_if::what_if(&options),
+        #[cfg(feature = "studies")]
         Command::Describe(options) => verbs::describe::describe(&options),
+        #[cfg(feature = "studies")]
         Command::ReplayDecisions(options) => verbs::replay_decisions::replay_decisions(&options),
+        #[cfg(feature = "studies")]
         Command::Reproduce(options) => verbs::reproduce::reproduce(&options),
+        #[cfg(feature = "studies")]
         Command::Bench(options) => verbs::bench::bench(&options),
+        #[cfg(feature = "studies")]
         Command::Replay(options) => verbs::replay::replay(&options),
         Command::Report(options) => verbs::report::report(&options),
+        #[cfg(feature = "studies")]
         Command::Merge(options) => verbs::merge::merge(&options),
+        #[cfg(feature = "studies")]
         Command::Recommend(options) => verbs::recommend::recommend(&options),
         Command::Repeat(options) => verbs::repeat::repeat(&options),
         Command::Diff(options) => verbs::diff::diff(&options),

@@ -3,9 +3,11 @@
 //! Each run depends on its own job alone and results are put together in the order of the grid, so they
 //! do not depend on the number of threads or on which of them was faster.
 
+#[cfg(feature = "studies")]
 mod pool;
 mod share;
 
+#[cfg(feature = "studies")]
 pub(crate) use pool::in_order;
 pub use share::{Share, ShareError};
 

@@ -66,11 +66,13 @@ impl Histogram {
     }
 
     /// Counts one value.
+    #[inline]
     pub fn record(&mut self, ns: u64) {
         self.record_n(ns, 1);
     }
 
     /// Counts `n` equal values.
+    #[inline]
     pub fn record_n(&mut self, ns: u64, n: u64) {
         if n == 0 {
             return;
@@ -367,6 +369,7 @@ impl PartialEq for Histogram {
     }
 }
 
+#[inline]
 fn slot_of(v: u64) -> usize {
     if v < SUB {
         return v as usize;

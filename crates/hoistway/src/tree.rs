@@ -134,9 +134,6 @@ struct Gap {
     left: bool,
 }
 
-/// Steps along the order that cost less than a descent (measured with 400 slots).
-const NEAR: u32 = 4;
-
 /// The nodes of all slots.
 #[derive(Clone, Debug)]
 pub struct Nodes<K, A = ()>(Vec<TreeNode<K, A>>);
@@ -381,32 +378,6 @@ impl Tree {
         let prev = select_unpredictable(left, p.prev, parent);
         let next = select_unpredictable(left, parent, p.next);
         self.link(nodes, slot, Gap { prev, next, parent, left }, key, own);
-    }
-
-    /// The same, with the same outcome, if `near` is a slot of this tree that probably has few
-    /// others between itself and the new one.
-    pub fn insert_near<K: Key, A: Augment>(
-        &mut self,
-        nodes: &mut Nodes<K, A>,
-        near: u32,
-        slot: u32,
-        key: K,
-        own: A,
-    ) {
-        debug_assert!(nodes.linked(near));
-        let mut at = place(near);
-        let back = key.before(&nodes.at(at).key);
-        for _ in 0..NEAR {
-            let n = nodes.at(at);
-            let step = select_unpredictable(back, n.prev, n.next);
-            if step == NOBODY || key.before(&nodes.at(step).key) != back {
-                let prev = select_unpredictable(back, step, at);
-                let next = select_unpredictable(back, at, step);
-                return self.link(nodes, slot, nodes.gap(prev, next), key, own);
-            }
-            at = step;
-        }
-        self.insert(nodes, slot, key, own);
     }
 
     /// The only one of its tree: a black root.
@@ -731,14 +702,13 @@ mod tests {
                 model.retain(|&(_, s)| s != slot);
             } else {
                 let key = (x >> 20) % 40;
-                // A guess, good or bad, changes nothing but the cost.
-                let near = (x >> 11) as u32 % SLOTS;
-                if x & 1 == 0 && nodes.linked(near) {
-                    tree.insert_near(&mut nodes, near, slot, key, Least(x >> 50));
+                let at = model.partition_point(|&(k, _)| k <= key);
+                // Who knows its neighbour may say so: the outcome is the same.
+                if x & 1 == 0 && at > 0 {
+                    tree.insert_after(&mut nodes, model[at - 1].1, slot, key, Least(x >> 50));
                 } else {
                     tree.insert(&mut nodes, slot, key, Least(x >> 50));
                 }
-                let at = model.partition_point(|&(k, _)| k <= key);
                 model.insert(at, (key, slot));
             }
             assert_eq!(tree.len() as usize, model.len());

@@ -16,6 +16,7 @@ pub struct Source<'a> {
     pub name: &'a str,
 }
 
+#[cfg(all(feature = "live", target_os = "linux"))]
 pub fn load(name: &str) -> Result<Experiment, Failure> {
     Experiment::load(name).map_err(|e| Failure::Usage(e.to_string()))
 }

@@ -32,6 +32,7 @@ pub fn experiments() -> Vec<&'static str> {
 }
 
 /// Experiments that repeat a document, and all of them.
+#[cfg(feature = "studies")]
 pub fn documented() -> Vec<&'static str> {
     std::iter::once("all").chain(hoistway_lab::reproduce::ids()).collect()
 }

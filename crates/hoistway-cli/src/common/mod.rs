@@ -4,6 +4,7 @@
 pub mod terminal;
 pub mod asked;
 pub mod baseline;
+#[cfg(all(feature = "live", target_os = "linux"))]
 pub mod beside;
 pub mod grid;
 pub mod jobs;
@@ -17,5 +18,6 @@ pub mod results;
 pub mod run_dirs;
 pub mod runs;
 pub mod table;
+#[cfg(feature = "studies")]
 pub mod trace_args;
 pub mod worlds;

@@ -20,14 +20,11 @@ fn built() -> String {
 }
 
 fn digest() -> String {
-    let file = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
-    // FNV-1a over words of 8 bytes.
-    let digest = file.chunks(8).fold(0xcbf2_9ce4_8422_2325_u64, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{} {digest:016x}", file.len())
+    let mut sum = flate2::CrcWriter::new(std::io::sink());
+    let file = std::env::current_exe().and_then(std::fs::File::open);
+    // Of a file that cannot be read, what can be.
+    let _ = file.and_then(|mut file| std::io::copy(&mut file, &mut sum));
+    format!("{} {:08x}", sum.crc().amount(), sum.crc().sum())
 }
 
 /// The arguments in words, for people.
@@ -66,6 +63,6 @@ mod tests {
     #[test]
     fn a_file_has_one_digest() {
         assert_eq!(digest(), digest());
-        assert_ne!(digest(), "0 cbf29ce484222325", "the file was read");
+        assert!(!digest().starts_with("0 "), "the file was read");
     }
 }

@@ -1,22 +1,36 @@
 //! One file or folder for each verb: its options, and what it does.
 
-pub mod bench;
-pub mod calibrate;
 pub mod compare;
-pub mod describe;
 pub mod diff;
 pub mod list;
-pub mod merge;
-pub mod oracle;
-pub mod population;
-pub mod recommend;
 pub mod repeat;
-pub mod replay;
-pub mod replay_decisions;
 pub mod report;
-pub mod reproduce;
-pub mod run;
 pub mod show;
+
+// What is more than the first result.
+#[cfg(feature = "studies")]
+pub mod bench;
+#[cfg(feature = "studies")]
+pub mod calibrate;
+#[cfg(feature = "studies")]
+pub mod describe;
+#[cfg(feature = "studies")]
+pub mod merge;
+#[cfg(feature = "studies")]
+pub mod oracle;
+#[cfg(feature = "studies")]
+pub mod population;
+#[cfg(feature = "studies")]
+pub mod recommend;
+#[cfg(feature = "studies")]
+pub mod replay;
+#[cfg(feature = "studies")]
+pub mod replay_decisions;
+#[cfg(feature = "studies")]
+pub mod reproduce;
+#[cfg(feature = "studies")]
+pub mod run;
+#[cfg(feature = "studies")]
 pub mod what_if;
 
 // What needs a real machine.

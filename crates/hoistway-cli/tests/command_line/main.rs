@@ -9,6 +9,8 @@ mod beside_fio;
 mod choosing;
 mod fio;
 #[cfg(unix)]
+mod first_build;
+#[cfg(unix)]
 mod hostile;
 mod interruption;
 #[cfg(all(feature = "live", target_os = "linux"))]

@@ -51,7 +51,7 @@ pub fn usual_scheduler(drive: &DriveFile) -> &'static str {
 }
 
 /// Random reads per second that no disk reaches, with two heads and a deep queue.
-const DISK_MAX: u64 = 2_000;
+pub const DISK_MAX: u64 = 2_000;
 
 /// A drive as it reads, whatever it calls itself: many virtual disks call themselves rotational, and what is planned
 /// for a disk wastes the time of a bench on them. With a line about it where that differs.

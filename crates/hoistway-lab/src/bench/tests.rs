@@ -279,8 +279,9 @@ fn a_simulated_plan_watches_starts_to_their_end_and_keeps_to_its_processor_time(
             let same = standard.parts.iter().find(|p| p.part == planned.part).unwrap();
             assert_eq!(same.measured, planned.measured, "{}", drive.id);
         }
-        // A virtual disk may say that it rotates, too; it does more than can be simulated for so long.
-        if drive.identity.rotational && drive.iocost.rrandiops < 1_000 {
+        // A virtual disk that says so does more than can be simulated for so long; `recommend` doubts it.
+        let reads = subject::as_it_reads(&drive, drive.iocost.rrandiops).0;
+        if reads.identity.rotational {
             let seen =
                 |p: &super::plan::PlannedPart| p.measured >= crate::recommend::doubt::RAISING;
             assert!(quick.parts.iter().all(seen), "{}: BFQ raises for longer", drive.id);

@@ -11,7 +11,7 @@ use hoistway::sched::Entry;
 use hoistway::setting::nearest;
 use hoistway::setting::{Tunable, TunableError, check};
 use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
-use hoistway::{IoPrio, ctl};
+use hoistway::{IoPrio, Nanos, ctl};
 use hoistway_run::{ControllerSpec, SchedulerSpec};
 use hoistway_sim::drive::DriveFile;
 use std::fmt;
@@ -43,6 +43,9 @@ pub static NAMED: &[Named] = &[
     },
     Named { name: "low-none", summary: "io.low, a sixteenth of the drive per group, best effort" },
 ];
+
+/// BFQ raises weights for so long at most (docs/specs/bfq.md).
+pub const RAISING: Nanos = Nanos::secs(25);
 
 /// Behind a configuration's name: write-back throttling is on.
 pub const WBT: &str = "+wbt";
@@ -262,6 +265,17 @@ impl Config {
         list.retain(|(known, _)| known != name);
         list.push((name.to_string(), value));
         Ok(())
+    }
+
+    /// BFQ, with whatever settings.
+    pub fn is_bfq(&self) -> bool {
+        self.scheduler.name == "bfq"
+    }
+
+    /// BFQ that raises the weight of what has just started.
+    pub fn raises(&self) -> bool {
+        let off = |(name, value): &(String, u64)| name == "low_latency" && *value == 0;
+        self.is_bfq() && !self.set.iter().any(off)
     }
 
     /// What a job needs to know of the scheduler.

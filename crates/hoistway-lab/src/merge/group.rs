@@ -219,6 +219,7 @@ impl Group {
             model: same(&|i| i.model.clone()).filter(|_| matches!(self.of, Of::Model(_))),
             class: same(&|i| i.class.clone()),
             rotational,
+            random_reads: members.iter().map(|m| m.identity.random_reads).min().flatten(),
             kernel: Some(self.kernels.join(", ")).filter(|k| !k.is_empty()),
             present_scheduler: usual(members, &|i| i.present_scheduler.as_deref()),
             present_config: usual(members, &|i| i.present_config.as_deref()),

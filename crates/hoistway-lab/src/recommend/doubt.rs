@@ -10,6 +10,8 @@
 //! - *untried*: BFQ without that raising ([`CALM`]) is what its documentation advises where throughput counts. A quick
 //!   bench tries only the one that raises, and what is chosen in its place may lose to the other: it did on the disks of
 //!   two laptops, for every goal but shares;
+//! - *no disk*: the drive says that it rotates, as virtual disks do, and reads faster than any disk. Schedulers believe it:
+//!   BFQ waits for those who have just read, and write-back throttling takes another target;
 //! - *left out*: workloads of the suite that the goal is about, for which a bench had no time. A shorter bench has chosen
 //!   what a longer one rules out.
 //!
@@ -19,7 +21,9 @@ use super::choose::{Choice, ChoiceReason, PreparedGoal};
 use super::field::Field;
 use super::goal::{Goal, Limit};
 use super::install::Install;
+use crate::bench::subject::DISK_MAX;
 use crate::bench::suite::{Part, SUITE};
+pub use crate::config::RAISING;
 use hoistway::Nanos;
 
 /// A limit is tried tighter and looser by this part of what it gives away: 90 % as 95 and as 85 %.
@@ -28,9 +32,6 @@ const LIMIT: f64 = 0.5;
 const BELOW: f64 = 0.1;
 /// A tolerance is tried smaller and larger by this part of it: 20 % as 15 and as 25 %.
 const TOLERANCE: f64 = 0.25;
-
-/// BFQ raises weights for so long at most (docs/specs/bfq.md).
-pub const RAISING: Nanos = Nanos::secs(25);
 
 /// BFQ that raises nothing.
 pub const CALM: &str = "bfq{low_latency=0}";
@@ -57,6 +58,8 @@ pub enum DoubtKind {
     Short(Nanos),
     /// With this configuration, which was not tried.
     Untried(&'static str),
+    /// With a drive that does not say that it rotates: it reads so often per second at random.
+    NoDisk(u64),
     /// With these workloads of the bench, for which there was no time.
     LeftOut(Vec<String>),
 }
@@ -77,6 +80,7 @@ pub(super) fn all(
     }
     doubts.extend(short(field, plan, choice, installs));
     doubts.extend(untried(goal, plan, choice, installs));
+    doubts.extend(no_disk(field));
     doubts.extend(left_out(goal, field));
     doubts
 }
@@ -158,6 +162,13 @@ fn untried(
     let raising_alone = all().all(|c| installs[c].raises());
     let doubt = Doubt { kind: DoubtKind::Untried(CALM), instead: None };
     (goal.name != "share" && open && raising_alone).then_some(doubt)
+}
+
+/// What calls itself a disk and is none.
+fn no_disk(field: &Field) -> Option<Doubt> {
+    let reads = field.identity.random_reads.filter(|&reads| reads > DISK_MAX)?;
+    let doubt = Doubt { kind: DoubtKind::NoDisk(reads), instead: None };
+    (field.identity.rotational == Some(true)).then_some(doubt)
 }
 
 /// Workloads of the suite that a bench did not run.

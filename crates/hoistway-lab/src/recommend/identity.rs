@@ -25,6 +25,8 @@ pub struct Identity {
     pub serial: Option<String>,
     /// It has to seek.
     pub rotational: Option<bool>,
+    /// Random reads per second: as measured before a bench, of a simulated drive as its file has them.
+    pub random_reads: Option<u64>,
     /// Bytes.
     pub size: Option<String>,
     /// The kernel's name of it (`nvme0n1`).
@@ -70,6 +72,10 @@ impl Identity {
         let told = row("present_scheduler").filter(|name| is_plain(name));
         let config = row("present_config").filter(|name| is_plain(name));
         let usual_config = usual.filter(|_| told.is_none()).map(throttled);
+        let measured =
+            row("measured_random_reads").and_then(|r| r.strip_suffix("/s")?.parse().ok());
+        let of_file =
+            value("iocost", "rrandiops").and_then(|v| u64::try_from(v.as_integer()?).ok());
         let flag = |text: String| matches!(text.as_str(), "1" | "yes" | "true");
         Identity {
             world: manifest.world.clone(),
@@ -80,6 +86,7 @@ impl Identity {
             class: row("drive_class").or(derived.map(str::to_string)),
             serial: row("drive_serial_hash"),
             rotational: row("rotational").map(flag).or(modelled),
+            random_reads: measured.or(of_file.filter(|_| manifest.world == SIMULATOR)),
             size: row("size"),
             queue: row("queue").filter(|name| is_plain(name)),
             kernel: row("kernel").map(|k| k.trim_start_matches("Linux ").to_string()),

@@ -7,15 +7,19 @@ mod count;
 pub mod export;
 mod figures;
 pub mod fio_json;
+#[cfg(feature = "studies")]
 pub mod fit;
 pub mod hdr;
 pub mod html;
 mod latency;
+#[cfg(feature = "studies")]
 pub mod load;
 pub mod markdown;
+#[cfg(feature = "studies")]
 pub mod merged;
 mod monitor;
 pub mod overview;
+#[cfg(feature = "studies")]
 pub mod reproduction;
 mod section;
 mod share;

@@ -6,8 +6,7 @@ use super::figures::{CellFigures, bounded};
 use super::section::{self, Chart};
 use super::svg::{AxisUnit, duration, esc, letter, number};
 use super::{startup, throughput};
-use crate::recommend::doubt::RAISING;
-use crate::recommend::install::Install;
+use crate::config::{Config, RAISING};
 use crate::result::{
     Cell, DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo, counts, number_text,
 };
@@ -205,7 +204,9 @@ pub fn raising(run: &Run) -> Option<String> {
     let same = |a: &Cell, b: &Cell| (&a.drive, &a.workload) == (&b.drive, &b.workload);
     let judge =
         |cell: &Cell| Judge::of(&run.manifest, run.cells.iter().filter(|other| same(other, cell)));
-    let raises = |cell: &&Cell| Install::of(&cell.config).raises_anybody();
+    // A target that is not set apart, by class or by group.
+    let raises =
+        |cell: &&Cell| Config::parse(&cell.config).is_ok_and(|c| c.raises() && c.policy.is_none());
     let judged = run.cells.iter().filter(|cell| judge(cell) == Judge::Latency);
     let windows = judged.filter(raises).flat_map(|cell| cell.reps.iter().map(|rep| rep.measured));
     let window = windows.min().filter(|&window| window < RAISING)?;

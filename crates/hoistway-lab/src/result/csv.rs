@@ -17,7 +17,8 @@ pub fn push_line<'a>(out: &mut String, fields: impl IntoIterator<Item = &'a str>
         }
         let mark = if is_formula(field) { "'" } else { "" };
         // A semicolon or a tab ends a field where spreadsheets are set so.
-        if field.contains([',', '"', '\n', '\r', ';', '\t']) {
+        let ends = |byte| matches!(byte, b',' | b'"' | b'\n' | b'\r' | b';' | b'\t');
+        if field.bytes().any(ends) {
             out.push('"');
             out.push_str(mark);
             out.push_str(&field.replace('"', "\"\""));
@@ -37,7 +38,8 @@ const FORMULA: [char; 10] =
 /// Whether a spreadsheet calculates the field, if it is marked or not.
 fn is_formula(field: &str) -> bool {
     let text = field.trim_start_matches('\'');
-    text.starts_with(FORMULA) && text.parse::<f64>().is_err()
+    let begins = text.chars().next().is_some_and(|first| FORMULA.contains(&first));
+    begins && text.parse::<f64>().is_err()
 }
 
 /// The field that was written so.

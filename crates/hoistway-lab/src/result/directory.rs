@@ -13,7 +13,7 @@
 //! What grows with the number of runs and their length is compressed; of records, the same name without
 //! `.gz` is read as well.
 
-use super::kept::compressed;
+use super::kept::{compressed, plain};
 use super::room::{self, Meter, Room, Together};
 use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, histograms, records};
 use crate::words::unquoted;
@@ -21,7 +21,7 @@ use flate2::read::GzDecoder;
 use hoistway_files::input::{self, Limit, ReadError};
 use hoistway_files::{Dir, Kind, Place, PlaceError};
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 mod exchange;
@@ -105,6 +105,9 @@ pub const METRIC_COLUMNS: &[&str] = &[
 const SERIES_COLUMNS: &[&str] =
     &["experiment", "drive", "config", "workload", "rep", "t_ns", "name", "unit", "value"];
 
+/// Writes a file of the records: none of them is in memory as a whole but compressed.
+type RecordWriter = fn(&[Cell], &mut dyn Write) -> io::Result<()>;
+
 impl Run {
     /// Reads a run directory; metrics are derived afresh from the records.
     pub fn read(dir: &Path) -> DirectoryResult<Run> {
@@ -169,12 +172,18 @@ impl Run {
             .map_err(|e| content(&dir.path().join(MANIFEST_FILE), e.to_string()))?;
         put(dir, MANIFEST_FILE, manifest.as_bytes())?;
         let records = dir.place(RECORDS)?.make_dir(0o777)?;
-        let gz = |name: &str, text: &str| put(&records, name, &compressed(text.as_bytes()));
-        gz("histograms.json.gz", &histograms::histograms_json(&self.cells))?;
-        gz("intervals.csv.gz", &records::intervals_csv(&self.cells))?;
-        put(&records, "marks.csv", records::marks_csv(&self.cells).as_bytes())?;
-        gz("monitor.csv.gz", &records::monitor_csv(&self.cells))?;
-        put(&records, "files.csv", records::files_csv(&self.cells).as_bytes())?;
+        let tables: [(&str, RecordWriter); 5] = [
+            ("histograms.json.gz", histograms::histograms_json),
+            ("intervals.csv.gz", records::intervals_csv),
+            ("marks.csv", records::marks_csv),
+            ("monitor.csv.gz", records::monitor_csv),
+            ("files.csv", records::files_csv),
+        ];
+        for (name, table) in tables {
+            let write = |out: &mut dyn Write| table(&self.cells, out);
+            let bytes = if name.ends_with(".gz") { compressed(write) } else { plain(write) };
+            put(&records, name, &bytes)?;
+        }
         self.derived_into(dir, html)
     }
 
@@ -200,7 +209,7 @@ impl Run {
         let [metrics, series, report] = DERIVED;
         let file = |name: &str, bytes: &[u8]| dir.place(name)?.replace(bytes, Kind::Named);
         file(metrics, metrics_csv(&self.metrics).as_bytes())?;
-        file(series, &compressed(self.series_csv().as_bytes()))?;
+        file(series, &compressed(|out| self.series_csv(out)))?;
         // What an older version wrote would be out of date beside it.
         let old = dir.place(OLD_SERIES)?;
         if old.may_replace(Kind::Named).is_ok() {
@@ -210,27 +219,21 @@ impl Run {
     }
 
     /// Throughput over time of every process and the device, in MB/s.
-    fn series_csv(&self) -> String {
-        let mut out = String::new();
-        csv::push_line(&mut out, SERIES_COLUMNS.iter().copied());
-        for cell in &self.cells {
-            for (i, rep) in cell.reps.iter().enumerate() {
-                self.push_series(&mut out, cell, i + 1, rep);
-            }
-        }
-        out
+    fn series_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        records::table(out, SERIES_COLUMNS, &self.cells, |out, cell, number, rep| {
+            self.push_series(out, cell, number, rep);
+        })
     }
 
-    fn push_series(&self, out: &mut String, cell: &Cell, number: usize, rep: &Rep) {
-        let number = number.to_string();
+    fn push_series(&self, out: &mut String, cell: &Cell, number: &str, rep: &Rep) {
+        let experiment = &self.manifest.experiment;
+        let place: [&str; 5] = [experiment, &cell.drive, &cell.config, &cell.workload, number];
         for monitor in &rep.monitor {
             let key = monitor.key();
             for (at, value) in &monitor.points {
                 let (at, value) = (at.to_string(), value.to_string());
-                let place =
-                    [&self.manifest.experiment, &cell.drive, &cell.config, &cell.workload, &number];
                 let what = [&at, &key, &monitor.unit, &value];
-                csv::push_line(out, place.into_iter().chain(what).map(String::as_str));
+                csv::push_line(out, place.into_iter().chain(what.map(String::as_str)));
             }
         }
         for (name, intervals) in &super::series_of(rep) {
@@ -243,20 +246,7 @@ impl Run {
                 }
                 let rate = number_text(interval.bytes as f64 * 1e3 / length as f64);
                 let at = interval.at.0.to_string();
-                csv::push_line(
-                    out,
-                    [
-                        &self.manifest.experiment,
-                        &cell.drive,
-                        &cell.config,
-                        &cell.workload,
-                        &number,
-                        &at,
-                        name,
-                        "MB/s",
-                        &rate,
-                    ],
-                );
+                csv::push_line(out, place.into_iter().chain([&*at, name, "MB/s", &rate]));
             }
         }
     }

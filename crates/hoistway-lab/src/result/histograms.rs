@@ -3,12 +3,12 @@
 use super::kept::FinishedRun;
 use super::room::{Meter, Room, Together};
 use super::{Cell, Rep};
-use hoistway_run::{Interval, Mark, Monitor, encode, put_series, series};
+use hoistway_run::{Interval, Mark, Monitor, put_series, series};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{self, Read, Write};
 
 /// `histograms.json`, as it is written; [`FileSeed`] reads it.
 #[derive(Serialize)]
@@ -17,10 +17,9 @@ struct File<'a> {
     cells: &'a [Cell],
 }
 
-pub(super) fn histograms_json(cells: &[Cell]) -> String {
-    let mut text = encode(&File { schema: super::SCHEMA, cells });
-    text.push('\n');
-    text
+pub(super) fn histograms_json(cells: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &File { schema: super::SCHEMA, cells })?;
+    out.write_all(b"\n")
 }
 
 /// Reads `histograms.json`, one repetition after the other, as far as there is room; the source is metered.
@@ -147,10 +146,21 @@ impl<'de> Visitor<'de> for RepsSeed<'_> {
         let mut reps = Vec::new();
         loop {
             self.0.begin_rep();
-            let Some(rep) = list.next_element::<Rep>()? else { return Ok(reps) };
+            let Some(mut rep) = list.next_element::<Rep>()? else { return Ok(reps) };
             self.0.rep(&rep).map_err(A::Error::custom)?;
+            tighten(&mut rep);
             reps.push(rep);
         }
+    }
+}
+
+/// A list that was read has grown by doubling; a grid has thousands of these.
+fn tighten(rep: &mut Rep) {
+    rep.procs.shrink_to_fit();
+    rep.figures.shrink_to_fit();
+    for proc in &mut rep.procs {
+        proc.intervals.shrink_to_fit();
+        proc.phases.shrink_to_fit();
     }
 }
 
@@ -168,10 +178,10 @@ struct FinishedText<'a> {
     host: Cow<'a, [(String, String)]>,
 }
 
-pub(super) fn finished_json(run: &FinishedRun) -> String {
+pub(super) fn finished_json(run: &FinishedRun, out: &mut dyn Write) -> io::Result<()> {
     let rep = &run.rep;
     let intervals = series(&rep.device, &rep.procs).into_iter().map(Cow::from).collect();
-    encode(&FinishedText {
+    let text = FinishedText {
         schema: super::SCHEMA,
         rep: Cow::Borrowed(rep),
         intervals,
@@ -180,19 +190,22 @@ pub(super) fn finished_json(run: &FinishedRun) -> String {
         files: Cow::from(&rep.files),
         tunables: Cow::from(&run.tunables),
         host: Cow::from(&run.host),
-    })
+    };
+    Ok(serde_json::to_writer(out, &text)?)
 }
 
 /// Reads what [`finished_json`] wrote.
 pub(super) fn read_finished(source: impl Read) -> Result<FinishedRun, String> {
     let room = Room::new(&Together::default());
-    let source = BufReader::new(Meter::new(source, &room));
-    let text: FinishedText<'_> = serde_json::from_reader(source).map_err(|e| room.why(&e))?;
+    let mut text = Vec::new();
+    Meter::new(source, &room).read_to_end(&mut text).map_err(|e| e.to_string())?;
+    let text: FinishedText<'_> = serde_json::from_slice(&text).map_err(|e| room.why(&e))?;
     let mut rep = text.rep.into_owned();
     let series = text.intervals.into_iter().map(Cow::into_owned).collect();
     put_series(series, &mut rep.device, &mut rep.procs).map_err(|e| e.to_string())?;
     rep.marks = text.marks.into_owned();
     rep.monitor = text.monitor.into_owned();
     rep.files = text.files.into_owned();
+    tighten(&mut rep);
     Ok(FinishedRun { rep, tunables: text.tunables.into_owned(), host: text.host.into_owned() })
 }

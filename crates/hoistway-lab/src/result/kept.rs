@@ -17,7 +17,7 @@ use flate2::write::GzEncoder;
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Place, PlaceError};
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -35,7 +35,8 @@ pub struct FinishedRun {
 impl FinishedRun {
     /// Compressed, exact.
     pub fn encode(&self) -> Vec<u8> {
-        compressed(histograms::finished_json(self).as_bytes())
+        // It is read once, when the grid is put together.
+        compressed_as(Compression::fast(), |out| histograms::finished_json(self, out))
     }
 
     /// What was encoded.
@@ -44,10 +45,25 @@ impl FinishedRun {
     }
 }
 
-/// Compressed as gzip does, without a time stamp: the same text gives the same bytes.
-pub(super) fn compressed(text: &[u8]) -> Vec<u8> {
-    let mut out = GzEncoder::new(Vec::new(), Compression::default());
-    let written = out.write_all(text).and_then(|()| out.finish());
+/// Compressed as gzip does, without a time stamp: the same text gives the same bytes, however it comes.
+pub(super) fn compressed(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Vec<u8> {
+    compressed_as(Compression::default(), write)
+}
+
+/// The same as it is.
+pub(super) fn plain(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out).expect("a vector takes every byte");
+    out
+}
+
+fn compressed_as(
+    level: Compression,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Vec<u8> {
+    // JSON comes in words.
+    let mut out = BufWriter::new(GzEncoder::new(Vec::new(), level));
+    let written = write(&mut out).and_then(|()| out.into_inner()?.finish());
     written.expect("a vector takes every byte")
 }
 

@@ -5,26 +5,23 @@ use super::room::Room;
 use super::{Cell, Rep, csv, series_of};
 use hoistway::Nanos;
 use hoistway_run::{Interval, Mark, Monitor};
-use std::io::BufRead;
+use std::io::{self, BufRead, Write};
 
 const INTERVALS: &[&str] =
     &["drive", "config", "workload", "rep", "series", "at_ns", "bytes", "ios"];
 
 /// Throughput series: `series` is `device` or `proc:NAME`.
-pub(super) fn intervals_csv(cells: &[Cell]) -> String {
-    let mut out = String::new();
-    csv::push_line(&mut out, INTERVALS.iter().copied());
-    each_rep(cells, |cell, number, rep| {
+pub(super) fn intervals_csv(cells: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    table(out, INTERVALS, cells, |out, cell, number, rep| {
         for (name, intervals) in &series_of(rep) {
             for i in intervals.iter() {
                 let (at, bytes, ios) = (i.at.0.to_string(), i.bytes.to_string(), i.ios.to_string());
                 let fields =
                     [&cell.drive, &cell.config, &cell.workload, number, name, &at, &bytes, &ios];
-                csv::push_line(&mut out, fields);
+                csv::push_line(out, fields);
             }
         }
-    });
-    out
+    })
 }
 
 pub(super) fn read_intervals(
@@ -45,18 +42,15 @@ pub(super) fn read_intervals(
 const MARKS: &[&str] =
     &["drive", "config", "workload", "rep", "at_ns", "process", "text", "device_bytes"];
 
-pub(super) fn marks_csv(cells: &[Cell]) -> String {
-    let mut out = String::new();
-    csv::push_line(&mut out, MARKS.iter().copied());
-    each_rep(cells, |cell, number, rep| {
+pub(super) fn marks_csv(cells: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    table(out, MARKS, cells, |out, cell, number, rep| {
         for Mark { at, process, text, moved } in &rep.marks {
             let (at, moved) = (at.0.to_string(), moved.to_string());
             let (drive, config, workload) = (&cell.drive, &cell.config, &cell.workload);
             let fields = [drive, config, workload, number, &at, process, text, &moved];
-            csv::push_line(&mut out, fields.map(|f: &str| f));
+            csv::push_line(out, fields.map(|f: &str| f));
         }
-    });
-    out
+    })
 }
 
 pub(super) fn read_marks(
@@ -82,21 +76,18 @@ const MONITOR: &[&str] =
     &["drive", "config", "workload", "rep", "stage", "name", "unit", "group", "at_ns", "value"];
 
 /// Gauges; an empty group is the device.
-pub(super) fn monitor_csv(cells: &[Cell]) -> String {
-    let mut out = String::new();
-    csv::push_line(&mut out, MONITOR.iter().copied());
-    each_rep(cells, |cell, number, rep| {
+pub(super) fn monitor_csv(cells: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    table(out, MONITOR, cells, |out, cell, number, rep| {
         for m in &rep.monitor {
             for (at, value) in &m.points {
                 let (at, value) = (at.to_string(), value.to_string());
                 let group = m.group.as_deref().unwrap_or("");
                 let place = [&cell.drive, &cell.config, &cell.workload, number];
                 let what = [&m.stage, &m.name, &m.unit, group, &at, &value];
-                csv::push_line(&mut out, place.into_iter().chain(what));
+                csv::push_line(out, place.into_iter().chain(what));
             }
         }
-    });
-    out
+    })
 }
 
 pub(super) fn read_monitor(
@@ -136,17 +127,14 @@ pub(super) fn read_monitor(
 const FILES: &[&str] = &["drive", "config", "workload", "rep", "group", "file", "text"];
 
 /// What the cgroup files print at the end.
-pub(super) fn files_csv(cells: &[Cell]) -> String {
-    let mut out = String::new();
-    csv::push_line(&mut out, FILES.iter().copied());
-    each_rep(cells, |cell, number, rep| {
+pub(super) fn files_csv(cells: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    table(out, FILES, cells, |out, cell, number, rep| {
         for (group, file, text) in &rep.files {
             let place = [&cell.drive, &cell.config, &cell.workload, number];
             let what: [&str; 3] = [group, file, text];
-            csv::push_line(&mut out, place.into_iter().chain(what));
+            csv::push_line(out, place.into_iter().chain(what));
         }
-    });
-    out
+    })
 }
 
 pub(super) fn read_files(
@@ -165,12 +153,23 @@ pub(super) fn read_files(
     Ok(())
 }
 
-fn each_rep(cells: &[Cell], mut each: impl FnMut(&Cell, &str, &Rep)) {
+/// A table with lines of each repetition, by their cell and their number; they are written as they are made.
+pub(super) fn table(
+    out: &mut dyn Write,
+    columns: &[&str],
+    cells: &[Cell],
+    mut lines: impl FnMut(&mut String, &Cell, &str, &Rep),
+) -> io::Result<()> {
+    let mut text = String::new();
+    csv::push_line(&mut text, columns.iter().copied());
     for cell in cells {
-        for (i, rep) in cell.reps.iter().enumerate() {
-            each(cell, &(i + 1).to_string(), rep);
+        for (number, rep) in (1..).zip(&cell.reps) {
+            lines(&mut text, cell, &usize::to_string(&number), rep);
+            out.write_all(text.as_bytes())?;
+            text.clear();
         }
     }
+    out.write_all(text.as_bytes())
 }
 
 /// Rows of a file behind its header.

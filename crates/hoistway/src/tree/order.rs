@@ -8,7 +8,7 @@
 //! many as have come since it was empty.
 
 use super::{Children, Key, Nodes, Tree, TreeNode};
-use crate::table::{NIL, NOBODY, place, slot_of};
+use crate::table::{NOBODY, place, slot_of};
 
 /// Steps of the longest walk: a few dozen are as dear as a descent and what follows it.
 const FAR: u32 = 32;
@@ -46,20 +46,19 @@ impl SlotOrder {
         self.tree.len
     }
 
-    /// Inserts `slot`, which must be in no order, behind all equal keys. `near`: a slot of this order that has probably
-    /// few others between itself and the new one, or `NIL`.
+    /// Inserts `slot`, which must be in no order, behind all equal keys.
     #[inline]
-    pub fn insert<K: Key>(&mut self, nodes: &mut Nodes<K>, near: u32, slot: u32, key: K) {
+    pub fn insert<K: Key>(&mut self, nodes: &mut Nodes<K>, slot: u32, key: K) {
         debug_assert!(!nodes.linked(slot));
         if self.tree.root != NOBODY {
-            return self.insert_into_tree(nodes, near, slot, key);
+            return self.insert_into_tree(nodes, slot, key);
         }
         let (mut prev, mut next) = (self.last, NOBODY);
         let mut steps = 0;
         while prev != NOBODY && key.before(&nodes.at(prev).key) {
             if steps == FAR {
                 self.plant(nodes);
-                return self.insert_into_tree(nodes, near, slot, key);
+                return self.insert_into_tree(nodes, slot, key);
             }
             steps += 1;
             (prev, next) = (nodes.at(prev).prev, prev);
@@ -112,12 +111,8 @@ impl SlotOrder {
     }
 
     #[cold]
-    fn insert_into_tree<K: Key>(&mut self, nodes: &mut Nodes<K>, near: u32, slot: u32, key: K) {
-        if near == NIL {
-            self.tree.insert(nodes, slot, key, ());
-        } else {
-            self.tree.insert_near(nodes, near, slot, key, ());
-        }
+    fn insert_into_tree<K: Key>(&mut self, nodes: &mut Nodes<K>, slot: u32, key: K) {
+        self.tree.insert(nodes, slot, key, ());
     }
 
     /// Makes a tree of the list.
@@ -138,6 +133,7 @@ impl SlotOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::NIL;
     use alloc::vec::Vec;
 
     #[test]
@@ -159,9 +155,8 @@ mod tests {
                 // Nearly in order, with equal ones; some far from it.
                 let near = round / 8 + (x >> 20) % 9;
                 let key = if x >> 60 == 0 { near / 2 } else { near };
-                let near = model.get(model.len() / 2).map_or(NIL, |m| m.1);
                 model.insert(model.partition_point(|m| m.0 <= key), (key, slot));
-                order.insert(&mut nodes, near, slot, key);
+                order.insert(&mut nodes, slot, key);
             }
             lists += u32::from(order.tree.root == NOBODY && !model.is_empty());
             trees += u32::from(order.tree.root != NOBODY);

@@ -1,5 +1,6 @@
 //! `hoistway compare`: a grid of runs, a table, a run directory.
 
+#[cfg(all(feature = "live", target_os = "linux"))]
 mod beside;
 
 use crate::common::grid::{Source, grid, plan};
@@ -47,7 +48,7 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
                 "--shard parts the runs of one world; give --on one".into(),
             ));
         }
-        return beside::compare(options, &worlds);
+        return beside_each_other(options, &worlds);
     }
     if let (Some(flag), Some(name)) = (options.job.flag(), &options.experiment) {
         let what = format!("{flag} is in place of an experiment; leave '{name}' or {flag} out");
@@ -72,6 +73,20 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
             _ => Err(Failure::Usage("--shard parts the runs of one experiment; name one".into())),
         },
     }
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn beside_each_other(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
+    beside::compare(options, worlds)
+}
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn beside_each_other(_: &Compare, worlds: &[String]) -> Result<(), Failure> {
+    Err(Failure::Usage(format!(
+        "--on {}: this program has the simulator alone; build it on Linux with the feature `live` \
+         (cargo build --release -p hoistway-cli)",
+        worlds.join(",")
+    )))
 }
 
 /// The grid of each experiment.

@@ -96,7 +96,7 @@ fn command(dir: &Path, part: &KeptElsewhere, options: &Merge) -> Result<Compare,
     let common = &mut compare.common;
     common.out.clone_from(&options.out);
     (common.json, common.wide, common.quiet) = (options.json, options.wide, true);
-    Ok(compare)
+    Ok(*compare)
 }
 
 fn lacking(grid: &Grid, missing: &[usize], command: &str) -> String {

@@ -80,6 +80,7 @@ fn kind(kind: &DoubtKind) -> &'static str {
         DoubtKind::Half(true) => "second half",
         DoubtKind::Short(_) => "short runs",
         DoubtKind::Untried(_) => "not tried",
+        DoubtKind::NoDisk(_) => "no disk",
         DoubtKind::LeftOut(_) => "left out",
     }
 }

@@ -5,12 +5,12 @@ use crate::common::table::three;
 use hoistway::Nanos;
 use hoistway_lab::bench::plan::as_budget;
 use hoistway_lab::bench::record::Record;
-use hoistway_lab::recommend::Advice;
 use hoistway_lab::recommend::choose::ChoiceReason;
 use hoistway_lab::recommend::compare::{ROUNDS_MAX, ScoreDifference, Verdict};
 use hoistway_lab::recommend::doubt::{Doubt, DoubtKind, RAISING};
 use hoistway_lab::recommend::field::Unit;
 use hoistway_lab::recommend::goal::{Aspect, Limit};
+use hoistway_lab::recommend::{Advice, Identity};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -146,6 +146,7 @@ fn hangs_by(a: &Advice, doubt: &Doubt) -> String {
             three(seconds(*measured)),
             RAISING.0 / 1_000_000_000
         ),
+        DoubtKind::NoDisk(reads) => no_disk(&a.field.identity, *reads),
         DoubtKind::LeftOut(places) => format!(
             "there was no time for {} of the suite's workloads ({}): `hoistway bench --standard` runs all",
             places.len(),
@@ -155,6 +156,19 @@ fn hangs_by(a: &Advice, doubt: &Doubt) -> String {
             format!("{config} was not tried: `hoistway bench --standard` has it")
         }
     }
+}
+
+/// What calls itself a disk and is none, and what to do about it.
+fn no_disk(id: &Identity, reads: u64) -> String {
+    let queue = id.queue.as_deref().unwrap_or("DEVICE");
+    let clear = match id.is_simulated() {
+        true => "set `rotational = false` in its file".to_string(),
+        false => format!("`echo 0 > /sys/block/{queue}/queue/rotational`"),
+    };
+    format!(
+        "the drive says that it rotates, but reads {reads} times per second at random, which no disk does; schedulers \
+         treat it as a disk. If it is flash, {clear} and bench again"
+    )
 }
 
 fn seconds(t: Nanos) -> f64 {
@@ -255,6 +269,17 @@ mod tests {
         assert_eq!(of(Aspect::Startup, 1.25), "programs start 25 % later");
         let points = said(Aspect::Share, &compared(-0.21)).unwrap();
         assert_eq!(points, "the worst served 21.0 points nearer to its share");
+    }
+
+    #[test]
+    fn what_is_no_disk_is_said_with_its_rate_and_the_line_that_ends_the_doubt() {
+        let real = Identity { queue: Some("vda".into()), ..Identity::default() };
+        let said = no_disk(&real, 40_000);
+        assert!(said.contains("reads 40000 times per second at random"), "{said}");
+        assert!(said.contains("`echo 0 > /sys/block/vda/queue/rotational`"), "{said}");
+        let simulated = Identity { world: "sim".into(), ..real };
+        let said = no_disk(&simulated, 40_000);
+        assert!(said.contains("rotational = false") && !said.contains("/sys"), "{said}");
     }
 
     #[test]

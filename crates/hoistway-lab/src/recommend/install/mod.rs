@@ -199,19 +199,12 @@ impl Install {
 
     /// BFQ, with whatever settings.
     pub fn is_bfq(&self) -> bool {
-        self.config.as_ref().is_some_and(|c| c.scheduler.name == "bfq")
+        self.config.as_ref().is_some_and(Config::is_bfq)
     }
 
     /// BFQ that raises the weight of what has just started.
     pub fn raises(&self) -> bool {
-        let off =
-            |c: &Config| c.set.iter().any(|(name, value)| name == "low_latency" && *value == 0);
-        self.is_bfq() && !self.config.as_ref().is_some_and(off)
-    }
-
-    /// The same of a target that the configuration does not set apart, by class or by group.
-    pub fn raises_anybody(&self) -> bool {
-        self.raises() && self.config.as_ref().is_some_and(|c| c.policy.is_none())
+        self.config.as_ref().is_some_and(Config::raises)
     }
 
     /// How simple: what Linux does by itself first, then schedulers by their size, then what must be told about

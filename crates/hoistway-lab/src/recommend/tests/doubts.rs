@@ -130,3 +130,33 @@ fn runs_of_a_disk_shorter_than_bfq_raises_are_not_sure_of_bfq() {
     assert_eq!(with("1", 97.0, 25), (Some(2), Sureness::Sure, 0));
     assert_eq!(with("0", 97.0, 10), (Some(2), Sureness::Sure, 0));
 }
+
+/// A virtual disk says that it rotates, and schedulers treat it as a disk.
+#[test]
+fn what_says_that_it_rotates_and_reads_like_flash_is_doubted() {
+    let with = |rotational: &str, reads: &str| {
+        let mut run = beside_a_mix(97.0);
+        run.manifest.machine.push(("rotational".into(), rotational.into()));
+        run.manifest.machine.push(("measured_random_reads".into(), reads.into()));
+        for rep in run.cells.iter_mut().flat_map(|c| &mut c.reps) {
+            rep.device.read_bytes = rep.device.read_bytes * 5 / 2;
+            rep.measured = doubt::RAISING;
+        }
+        let a = ask(&run, "desktop");
+        (a.sureness, a.hangs_by)
+    };
+    let doubt = doubt::Doubt { kind: doubt::DoubtKind::NoDisk(40_000), instead: None };
+    assert_eq!(with("1", "40000/s"), (Sureness::Likely, vec![doubt]));
+    assert_eq!(with("1", "350/s"), (Sureness::Sure, Vec::new()));
+    assert_eq!(with("0", "40000/s"), (Sureness::Sure, Vec::new()));
+    // A simulated drive tells by its file.
+    let of_file = |id: &str| {
+        let file = hoistway_sim::drive::DriveFile::load(id).unwrap();
+        let mut run = beside_a_mix(97.0);
+        run.manifest.world = "sim".into();
+        run.manifest.drives[0].parameters = file.table.to_string();
+        let doubts = ask(&run, "desktop").hangs_by;
+        doubts.iter().any(|d| matches!(d.kind, doubt::DoubtKind::NoDisk(_)))
+    };
+    assert!(of_file("virtio-blk") && !of_file("hitachi-hts727550a9e364"));
+}

@@ -15,7 +15,7 @@ use crate::drive::DriveFile;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a shingled drive keeps account of. Places are bytes of the actuator; places in the log count from its start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shingles {
     band: u64,
     /// Size of the media cache, which lies before byte 0.
@@ -80,12 +80,7 @@ impl Shingles {
                 capacity,
                 used: old,
                 old,
-                old_next: 0,
-                log: 0,
-                pieces: BTreeMap::new(),
-                bands: BTreeSet::new(),
-                swept: 0,
-                rows: Vec::new(),
+                ..Shingles::default()
             }
         })
     }
@@ -237,16 +232,10 @@ mod tests {
         Shingles {
             band: 4 * MIB,
             cache: 8 * MIB,
-            idle: 0,
             capacity: 40 * MIB,
             used,
             old: used,
-            old_next: 0,
-            log: 0,
-            pieces: BTreeMap::new(),
-            bands: BTreeSet::new(),
-            swept: 0,
-            rows: Vec::new(),
+            ..Shingles::default()
         }
     }
 

@@ -490,9 +490,7 @@ impl FairQueue {
         ent.on = On::Idle;
         let (node, class, finish) = (ent.node, ent.class, ent.finish);
         let tree = &mut self.nodes[node].trees[class];
-        // Slots end in about the order of their finishes, so the last one is mostly the neighbour.
-        let near = tree.idle_hi.unwrap_or(EntityNo::NONE);
-        tree.idle.insert(&mut self.idle_nodes, near.0, e.0, finish);
+        tree.idle.insert(&mut self.idle_nodes, e.0, finish);
         if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi].finish)) {
             tree.idle_hi = Some(e);
         }

@@ -286,7 +286,7 @@ impl Paternoster {
         if !self.begin.is_open() {
             return None;
         }
-        let is_disk = self.media.is_disk();
+        let is_disk = !self.media.is_quick();
         let passing = !is_disk && tags >= TAGS_OF_FLASH;
         let deep = if passing { DEEP_FLASH } else { DEEP };
         if leaf.waiting + leaf.inside >= deep {

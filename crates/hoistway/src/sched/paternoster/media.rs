@@ -14,6 +14,10 @@
 //! is decided, and may be decided anew. Only devices that say `rotational` are asked: nobody says he has no platter
 //! and has one, and what says so keeps its results.
 //!
+//! Reads of the lane score apart, wherever they are: where one in [`QUICK_BACK`] at most is no quick one, neither arm nor
+//! platter keeps who sent them, be it flash or the cache of a disk. A start-up hits the cache too, but for each read or two
+//! of a file the arm moves.
+//!
 //! *Weaknesses.* A device on which nobody reads at random stays what it says. A disk whose cache holds more than sixteen
 //! places that are read far apart passes for flash until others are read.
 
@@ -30,6 +34,10 @@ const SECTOR: Nanos = Nanos(2_560);
 const BACK: u32 = 4;
 /// Sixteen in a row by chance: once in 10^16 on a disk.
 const ENOUGH: u32 = 16;
+/// Quick reads of the lane that are enough, what each other takes off, and the most that counts.
+const QUICK: u32 = 256;
+const QUICK_BACK: u32 = 64;
+const QUICK_MOST: u32 = 512;
 /// Places nearer than this to one counted lately are the same.
 const PLACE: u64 = (1 << 20) / 512;
 
@@ -52,10 +60,23 @@ pub(super) struct Media {
     disk: bool,
     fast: u32,
     slow: u32,
+    /// Of reads of the lane, wherever they were.
+    quick: u32,
     places: [u64; ENOUGH as usize],
     next: usize,
     last_end: u64,
     last_completion: Instant,
+}
+
+/// A read that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MediaRead {
+    pub start: Sectors,
+    pub sectors: Sectors,
+    /// Sent far from the request before it.
+    pub far: bool,
+    /// Of the lane.
+    pub lane: bool,
 }
 
 /// The words of the tunable.
@@ -70,6 +91,7 @@ impl Media {
             disk: says,
             fast: 0,
             slow: 0,
+            quick: 0,
             places: [u64::MAX; ENOUGH as usize],
             next: 0,
             last_end: u64::MAX,
@@ -112,6 +134,12 @@ impl Media {
         self.disk
     }
 
+    /// Reads of the lane come back as if nothing moved: others need not be held for them.
+    #[inline]
+    pub fn is_quick(&self) -> bool {
+        !self.disk || (self.choice == Choice::Auto && self.quick >= QUICK)
+    }
+
     /// A request goes to the drive; true: far from the one before.
     #[inline]
     pub fn sent(&mut self, start: Sectors, end: Sectors) -> bool {
@@ -126,15 +154,23 @@ impl Media {
         self.says
     }
 
-    /// A completion, and where it was read if it says something.
-    pub fn completed(&mut self, now: Instant, issued: Instant, read: Option<(Sectors, Sectors)>) {
+    /// A completion of a read, far from the one before or of the lane, or of something else.
+    pub fn completed(&mut self, now: Instant, issued: Instant, read: Option<MediaRead>) {
         if !self.asks() {
             return;
         }
         let took = now.since(self.last_completion.max(issued));
         self.last_completion = now;
-        if let Some((start, sectors)) = read.filter(|_| self.choice == Choice::Auto) {
-            self.judge(took, start, sectors);
+        if let Some(read) = read.filter(|_| self.choice == Choice::Auto) {
+            if read.lane {
+                self.quick = match took < FAST + SECTOR * read.sectors.0 {
+                    true => (self.quick + 1).min(QUICK_MOST),
+                    false => self.quick.saturating_sub(QUICK_BACK),
+                };
+            }
+            if read.far {
+                self.judge(took, read.start, read.sectors);
+            }
         }
     }
 
@@ -172,7 +208,7 @@ mod tests {
             let far = media.sent(start, start + sectors);
             let issued = *now;
             *now += took;
-            media.completed(*now, issued, far.then_some((start, sectors)));
+            media.completed(*now, issued, Some(MediaRead { start, sectors, far, lane: false }));
         }
     }
 
@@ -211,6 +247,39 @@ mod tests {
         let near = (0..1000).map(|i| (i * 13 % 97) * PLACE);
         read(&mut media, &mut now, Nanos::us(100), near);
         assert!(media.is_disk(), "a hundred megabytes in a cache");
+    }
+
+    /// A virtual disk that says it rotates, and a target that reads a small file: nothing of it is far, and while others were
+    /// held for it nobody else could show what the drive is.
+    #[test]
+    fn quick_reads_of_the_lane_hold_nobody_and_slow_ones_do() {
+        let (mut media, mut now) = (Media::new(true), Instant::ZERO);
+        let mut near = |media: &mut Media, took: Nanos, n: u64| {
+            for i in 0..n {
+                let issued = now;
+                now += took;
+                let (start, sectors) = (Sectors(i * 13 % 97 * PLACE), Sectors(8));
+                media.completed(
+                    now,
+                    issued,
+                    Some(MediaRead { start, sectors, far: false, lane: true }),
+                );
+            }
+        };
+        near(&mut media, Nanos::us(90), u64::from(QUICK) - 1);
+        assert!(!media.is_quick());
+        near(&mut media, Nanos::us(90), 1);
+        assert!(media.is_quick() && media.is_disk());
+        near(&mut media, Nanos::ms(6), 1);
+        assert!(!media.is_quick(), "an arm moves");
+        for _ in 0..1000 {
+            near(&mut media, Nanos::us(90), u64::from(QUICK_BACK) / 2);
+            near(&mut media, Nanos::ms(6), 1);
+            assert!(!media.is_quick(), "a window of read-ahead in a cache, and a seek");
+        }
+        media.choose(2);
+        near(&mut media, Nanos::us(90), 1000);
+        assert!(!media.is_quick(), "what is chosen is believed");
     }
 
     #[test]

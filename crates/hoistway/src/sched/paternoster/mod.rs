@@ -75,7 +75,7 @@ use flush::{Flushes, SyncWrites};
 use issue::Next;
 use lane::{InForce, Target, TargetLane, Waiting};
 use measure::{UNIT, Units};
-use media::Media;
+use media::{Media, MediaRead};
 use strict::Strict;
 use tunables::{GROUP_TUNABLES, KNOBS, SETTINGS, TUNABLES, WrittenWeight};
 use valve::Valve;
@@ -515,8 +515,13 @@ impl Scheduler for Paternoster {
         self.fair.release_if_idle(s.leaf);
         if self.media.asks() {
             let was = self.media.is_disk();
-            let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
-            self.media.completed(now, r.issued, far);
+            let read = MediaRead {
+                start: r.start,
+                sectors: r.sectors,
+                far: s.far,
+                lane: s.lane || s.lead.is_some(),
+            };
+            self.media.completed(now, r.issued, (r.op == Op::Read).then_some(read));
             self.turn_if(was, now, cx);
         }
         if self.waiting > 0 {

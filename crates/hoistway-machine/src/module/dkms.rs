@@ -34,7 +34,7 @@ AUTOINSTALL=\"yes\"
 ///
 /// # Errors
 ///
-/// As [`make_core`]; the folder is somebody else's.
+/// As `make_core`; the folder is somebody else's.
 pub fn write_dkms(tree: &Path, folder: &Path) -> Result<CoreFacts, MachineError> {
     let place = Place::make(folder)?;
     place.may_fill(is_ours)?;

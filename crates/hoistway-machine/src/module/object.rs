@@ -82,7 +82,7 @@ pub fn make_core(tree: &Path, out: &Path) -> Result<CoreFacts, MachineError> {
 ///
 /// # Errors
 ///
-/// As [`make_core`]; something stands there.
+/// As `make_core`; something stands there.
 pub fn write_core(tree: &Path, out: &Path) -> Result<CoreFacts, MachineError> {
     let place = Place::make(out)?;
     place.may_replace(Kind::New)?;

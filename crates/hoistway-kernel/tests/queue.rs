@@ -35,6 +35,10 @@ struct Shim<'v> {
     back: BTreeMap<Rq, u64>,
     procs: Vec<ProcId>,
     groups: Vec<GroupId>,
+    /// All that arrives is nobody's.
+    anonymous: bool,
+    /// In the order in which they went to the device.
+    issued: Vec<Rq>,
 }
 
 impl<'v> Shim<'v> {
@@ -45,7 +49,9 @@ impl<'v> Shim<'v> {
         device.write_cache = true;
         let queue = Queue::new(entry, device, SLOTS, Instant::ZERO, view);
         let (waiting, device, back) = Default::default();
-        Shim { view, queue, now: 1, next: 1, waiting, device, back, procs: vec![], groups: vec![] }
+        let (procs, groups, issued) = Default::default();
+        let (now, next, anonymous) = (1, 1, false);
+        Shim { view, queue, now, next, waiting, device, back, procs, groups, anonymous, issued }
     }
 
     fn instant(&self) -> Instant {
@@ -59,7 +65,7 @@ impl<'v> Shim<'v> {
         let group = some(self.groups.len(), dice);
         let io = Io {
             id: IoId(0),
-            proc: self.procs.get(proc).copied().unwrap_or(ProcId(0)),
+            proc: self.procs.get(proc).copied().filter(|_| !self.anonymous).unwrap_or(ProcId(0)),
             group: self.groups.get(group).copied().unwrap_or(GroupId::ROOT),
             cpu: dice.below(2) as u32,
             op: if write { Op::Write } else { Op::Read },
@@ -67,7 +73,7 @@ impl<'v> Shim<'v> {
             sectors: Sectors(8 * (1 + dice.below(16))),
             segments: 1,
             flags: if dice.below(4) == 0 { Flags::SYNC } else { Flags::NONE },
-            prio: IoPrio::NONE,
+            prio: if dice.below(2) == 0 { IoPrio::be(dice.below(8) as u8) } else { IoPrio::NONE },
         };
         let sync = !write || io.flags.any(Flags::SYNC);
         let now = self.instant();
@@ -94,6 +100,7 @@ impl<'v> Shim<'v> {
                 Found::Issue(rq) => {
                     let id = self.waiting.remove(&rq).expect("issued once, of those that wait");
                     self.device.insert(rq, id);
+                    self.issued.push(rq);
                     return;
                 }
                 Found::Again(id, rq) => {
@@ -176,6 +183,18 @@ impl<'v> Shim<'v> {
         self.view.take_runs();
     }
 
+    /// Anything that a kernel may do next.
+    fn turn(&mut self, dice: &mut Dice) {
+        match dice.below(16) {
+            0..6 => self.arrive(dice),
+            6..10 => self.dispatch(dice.below(2) as u16),
+            10..14 => self.complete(dice),
+            14 => self.come_back(dice),
+            _ => self.change(dice),
+        }
+        self.time(dice.below(2_000_000));
+    }
+
     /// Nothing more comes: all of it has to go within bounded time.
     fn drain(&mut self, dice: &mut Dice, name: &str) {
         for _ in 0..200_000 {
@@ -198,14 +217,7 @@ fn every_scheduler_gives_back_what_it_was_given() {
             let (view, mut dice) = (View::new(), Dice(0x9E37_79B9_7F4A_7C15 ^ seed));
             let mut shim = Shim::new(entry, &view);
             for _ in 0..2000 {
-                match dice.below(16) {
-                    0..6 => shim.arrive(&mut dice),
-                    6..10 => shim.dispatch(dice.below(2) as u16),
-                    10..14 => shim.complete(&mut dice),
-                    14 => shim.come_back(&mut dice),
-                    _ => shim.change(&mut dice),
-                }
-                shim.time(dice.below(2_000_000));
+                shim.turn(&mut dice);
                 assert_eq!(view.waiting() as usize, shim.waiting.len(), "{}", entry.name);
             }
             shim.drain(&mut dice, entry.name);
@@ -317,4 +329,54 @@ fn only_who_wants_to_hear_of_flushes_makes_the_kernel_tell() {
     };
     let names: Vec<&str> = SCHEDULERS.iter().copied().filter(hears).map(|e| e.name).collect();
     assert_eq!(names, ["paternoster"]);
+}
+
+/// Schedulers that answer false to `Queue::wants` there, by name.
+fn without(want: usize) -> impl Iterator<Item = &'static Entry> {
+    let lacks = move |entry: &&'static Entry| {
+        let view = View::new();
+        !Shim::new(entry, &view).queue.wants()[want]
+    };
+    SCHEDULERS.iter().copied().filter(|entry| entry.name != "none").filter(lacks)
+}
+
+/// The kernel does not ask those that say so.
+#[test]
+fn who_limits_no_reads_gives_none_a_limit() {
+    let names: Vec<&str> = without(1).map(|entry| entry.name).collect();
+    assert_eq!(names, ["mq-deadline", "kyber"]);
+    for entry in without(1) {
+        let (view, mut dice) = (View::new(), Dice(11));
+        let (mut shim, mut writes) = (Shim::new(entry, &view), 0);
+        for _ in 0..20_000 {
+            shim.turn(&mut dice);
+            let (now, io) = (shim.instant(), shim.arrival(&mut dice).io);
+            let limit = shim.queue.depth(now, &io);
+            match io.op {
+                Op::Read => assert_eq!(limit, None, "{}", entry.name),
+                _ => writes += u32::from(limit.is_some()),
+            }
+        }
+        assert!(writes > 1000, "{}: writes are limited", entry.name);
+    }
+}
+
+/// The kernel tells those that say so of nobody.
+#[test]
+fn who_does_not_know_processes_decides_the_same_without_them() {
+    let issued = |entry: &'static Entry, anonymous| {
+        let (view, mut dice) = (View::new(), Dice(23));
+        let mut shim = Shim::new(entry, &view);
+        shim.anonymous = anonymous;
+        (0..20_000).for_each(|_| shim.turn(&mut dice));
+        shim.issued
+    };
+    let mut names = Vec::new();
+    for entry in without(2) {
+        assert_eq!(issued(entry, false), issued(entry, true), "{}", entry.name);
+        names.push(entry.name);
+    }
+    assert!(names.contains(&"mq-deadline") && names.contains(&"adios"), "{names:?}");
+    let bfq = hoistway::sched::find("bfq").unwrap();
+    assert_ne!(issued(bfq, false), issued(bfq, true), "the test tells them apart");
 }

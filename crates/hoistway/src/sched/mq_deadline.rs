@@ -484,7 +484,6 @@ impl MqDeadline {
 }
 
 impl Scheduler for MqDeadline {
-    /// C7: `async_depth` of the hardware queue's tags, as a part of each word.
     fn limits_reads(&self) -> bool {
         false
     }
@@ -493,6 +492,7 @@ impl Scheduler for MqDeadline {
         false
     }
 
+    /// C7: `async_depth` of the hardware queue's tags, as a part of each word.
     fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
         match io.op.dir() {
             Dir::Read => Depth::Usual,

@@ -402,7 +402,6 @@ impl Kyber {
 }
 
 impl Scheduler for Kyber {
-    /// Three quarters of each word of tags (section 5).
     fn limits_reads(&self) -> bool {
         false
     }
@@ -411,6 +410,7 @@ impl Scheduler for Kyber {
         false
     }
 
+    /// Three quarters of each word of tags (section 5).
     fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
         let sync = cx.device.is_sync(io.op, io.flags);
         if io.op == Op::Flush || (sync && (io.op == Op::Read || !self.limits_sync_writes)) {

@@ -229,9 +229,7 @@ impl Finished {
                 .then(|| share_error(&run.bytes, &self.weights)),
         })
     }
-}
 
-impl Finished {
     /// Do the bounds B1 and B2 (`bounds.rs`) allow a mean latency of so many lone ones, if the others lose that part of
     /// the rate? `None`: nobody asked for latency.
     pub fn allows(&self, demand: LatencyDemand) -> Option<bool> {

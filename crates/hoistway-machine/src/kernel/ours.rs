@@ -6,7 +6,7 @@ use hoistway_sim::world::Job;
 use std::borrow::Cow;
 
 /// What the kernel module is called.
-const MODULE: &str = "hoistway";
+pub(crate) const MODULE: &str = "hoistway";
 /// Schedulers of the kernel's own: their names never mean the module's.
 const KERNELS: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
 
@@ -38,7 +38,7 @@ pub(super) fn remedy(system: &System, scheduler: &str) -> Option<String> {
 }
 
 /// Whether the module is loaded.
-pub(super) fn is_loaded(system: &System) -> bool {
+pub(crate) fn is_loaded(system: &System) -> bool {
     system.path(&format!("/sys/module/{MODULE}")).is_dir()
 }
 

@@ -53,8 +53,7 @@ const SHIM: &[(&str, &str)] = files!(
 
 /// Where a package has the core, beside the folder of the program.
 const PACKAGED: &str = "../share/hoistway/module/core.o";
-/// What the module is called, and its file.
-pub(super) const NAME: &str = "hoistway";
+/// The module's file.
 pub(super) const KO: &str = "hoistway.ko";
 
 /// Builds it. `watch` hears what is going on.

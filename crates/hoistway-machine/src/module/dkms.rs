@@ -1,8 +1,8 @@
 //! The folder from which DKMS makes the module anew for each kernel that comes: the core, and what is to be called.
 
-use super::build::NAME;
 use super::object::{CoreFacts, make_core};
 use super::tools::BuildFolder;
+use crate::kernel::MODULE;
 use crate::{MachineError, os};
 use hoistway_files::{Dir, Kind, Place};
 use std::fs;
@@ -18,13 +18,13 @@ fn conf() -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "# Made by hoistway module core.
-PACKAGE_NAME=\"{NAME}\"
+PACKAGE_NAME=\"{MODULE}\"
 PACKAGE_VERSION=\"{version}\"
-BUILT_MODULE_NAME[0]=\"{NAME}\"
+BUILT_MODULE_NAME[0]=\"{MODULE}\"
 DEST_MODULE_LOCATION[0]=\"/{PLACE}\"
-MAKE[0]=\"env HOISTWAY_CACHE_DIR=$dkms_tree/{NAME}/{version}/build/cache {NAME} module build --kernel-dir $kernel_source_dir \
---core {CORE} --out {NAME}.ko\"
-CLEAN=\"rm -rf {NAME}.ko cache\"
+MAKE[0]=\"env HOISTWAY_CACHE_DIR=$dkms_tree/{MODULE}/{version}/build/cache {MODULE} module build --kernel-dir $kernel_source_dir \
+--core {CORE} --out {MODULE}.ko\"
+CLEAN=\"rm -rf {MODULE}.ko cache\"
 AUTOINSTALL=\"yes\"
 "
     )

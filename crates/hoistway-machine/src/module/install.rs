@@ -1,9 +1,9 @@
 //! Modules that are built, in place, loaded; and taking them away.
 
-use super::build::{KO, NAME};
+use super::build::KO;
 use super::dkms;
 use super::tools::{BuildFolder, cache, run, running_release, wanted};
-use crate::kernel::Lack;
+use crate::kernel::{Lack, MODULE, System, is_loaded};
 use crate::{MachineError, os};
 use hoistway::sched::of_module;
 use hoistway_files::{Dir, Kind};
@@ -77,7 +77,7 @@ fn of_dkms(release: &str) -> Option<PathBuf> {
 /// The cache directory cannot be read.
 pub fn list() -> Result<Vec<Module>, MachineError> {
     let running = running_release();
-    let loaded = Path::new("/sys/module/hoistway").is_dir();
+    let loaded = is_loaded(&System::real());
     let mut releases: Vec<String> = Vec::new();
     for folder in [cache()?, PathBuf::from("/lib/modules")] {
         let names = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -145,7 +145,7 @@ pub fn install(asked: Option<&str>) -> Result<Installed, MachineError> {
     let loaded = release == running_release();
     if loaded {
         let mut modprobe = Command::new("modprobe");
-        modprobe.arg("hoistway");
+        modprobe.arg(MODULE);
         run(modprobe, "loading the module", &scratch.path.join("log"))?;
     }
     Ok(Installed { path: place.path(), signed, loaded })
@@ -162,18 +162,18 @@ pub fn remove(asked: Option<&str>) -> Result<bool, MachineError> {
     if let Some(path) = of_dkms(&release) {
         let (path, version) = (path.display(), env!("CARGO_PKG_VERSION"));
         return Err(MachineError::Refused(format!(
-            "{path}: DKMS has put it in place, and takes it away: dkms remove {NAME}/{version} --all"
+            "{path}: DKMS has put it in place, and takes it away: dkms remove {MODULE}/{version} --all"
         )));
     }
     let scratch = BuildFolder::new()?;
-    let loaded = release == running_release() && Path::new("/sys/module/hoistway").is_dir();
+    let loaded = release == running_release() && is_loaded(&System::real());
     if loaded {
         let used = used(Path::new("/sys/block"));
         if !used.is_empty() {
             return Err(MachineError::Refused(in_use(&used)));
         }
         let mut rmmod = Command::new("rmmod");
-        rmmod.arg("hoistway");
+        rmmod.arg(MODULE);
         run(rmmod, "unloading the module", &scratch.path.join("log"))?;
     }
     if !folder.is_dir() {

@@ -1,8 +1,9 @@
 //! A directory or device of this machine under the kernel's own schedulers.
 //!
 //! Compared is what somebody can have by choosing: every scheduler that the device's queue offers, as the kernel sets it
-//! up, and of hoistway's module, where it is loaded, those that are meant for today's drives. Where write-back throttling is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the
-//! configurations have it (`mq-deadline+wbt`), and the present one is among them.
+//! up, and of hoistway's module, where it is loaded, those that are meant for today's drives. Where write-back throttling
+//! is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the configurations have it
+//! (`mq-deadline+wbt`), and the present one is among them.
 
 use super::Bench;
 use crate::common::lists::chosen;

@@ -3,7 +3,7 @@
 use crate::common::output::{Folder, check_folder};
 use crate::failure::Failure;
 use hoistway_files::{Dir, Kind};
-use hoistway_lab::recommend::install::{Asks, Lines, Step, SystemFile, USUAL};
+use hoistway_lab::recommend::install::{Asks, Lines, MODULE_AT_BOOT, Step, SystemFile, USUAL};
 use hoistway_lab::recommend::{Advice, Match};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -232,7 +232,7 @@ fn script(package: &Package, install: bool) -> String {
     let mut out = String::from("#!/bin/sh\n# Made by hoistway recommend. Run as root.\nset -eu\n");
     if install {
         out.push_str("cd \"$(dirname \"$0\")\"\n");
-        if files.iter().any(|f| f.path == "/etc/modules-load.d/hoistway.conf") {
+        if files.iter().any(|f| f.path == MODULE_AT_BOOT) {
             out.push_str(MODULE);
         }
     }

@@ -63,6 +63,8 @@ const QUEUE: &[&str] =
 /// hoistway's own module, which has the schedulers that Linux does not have (docs/guide/module.md).
 const MODULE: &str = "hoistway";
 const MODULE_IN: [&str; 2] = ["hoistway module build", "hoistway module install"];
+/// What loads it at boot.
+pub const MODULE_AT_BOOT: &str = "/etc/modules-load.d/hoistway.conf";
 const MODULE_OUT: &str = "hoistway module remove";
 
 /// Registry name of write-back throttling.
@@ -292,7 +294,7 @@ impl Install {
         // Without a rule nobody needs the module at boot.
         if let Some(module) = module.filter(|_| !lines.files.is_empty()) {
             let path = match module {
-                MODULE => "/etc/modules-load.d/hoistway.conf".to_string(),
+                MODULE => MODULE_AT_BOOT.to_string(),
                 module => format!("/etc/modules-load.d/hoistway-{module}.conf"),
             };
             let text = format!(

@@ -52,48 +52,16 @@ pub fn command() -> clap::Command {
 pub enum Command {
     /// Run experiments under several configurations and compare the results
     Compare(Box<verbs::compare::Compare>),
-    /// Run an experiment under one configuration, or explain what happened to one process
-    #[cfg(feature = "studies")]
-    Run(Box<verbs::run::RunOne>),
-    /// Bench every scheduler for a drive within a limit of time: what people feel, what servers need, what it costs
-    #[cfg(feature = "studies")]
-    Bench(verbs::bench::Bench),
-    /// Recommend a configuration from runs: what it gains and costs, how sure, and the lines to install
-    #[cfg(feature = "studies")]
-    Recommend(verbs::recommend::Recommend),
-    /// Merge runs of one suite from many machines: a default per class and model of drives
-    #[cfg(feature = "studies")]
-    Merge(verbs::merge::Merge),
-    /// Measure a drive: a drive file for the simulator, and io.cost's linear model
-    #[cfg(feature = "studies")]
-    Calibrate(verbs::calibrate::Calibrate),
-    /// Repeat the experiments of the reference documents, published values beside ours
-    #[cfg(feature = "studies")]
-    Reproduce(verbs::reproduce::Reproduce),
-    /// Judge configurations on random drives under random loads: how much throughput they keep, what a target waits
-    #[cfg(feature = "studies")]
-    Population(verbs::population::Population),
-    /// Hold configurations against the best fixed setting of the drive and the load, and against the bound of latency
-    #[cfg(feature = "studies")]
-    Oracle(verbs::oracle::Oracle),
-    /// Find out in the simulator whether latency targets would be kept, and what they cost
-    #[cfg(feature = "studies")]
-    WhatIf(verbs::what_if::WhatIf),
-    /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set
-    #[cfg(feature = "studies")]
-    Describe(verbs::describe::Describe),
     /// Recompute the metrics and the report of run directories from their records
     Report(verbs::report::Report),
     /// Run the command of a run directory again: the same bytes, or what differs
     Repeat(verbs::repeat::Repeat),
     /// Compare two run directories: differences in the settings, ratios of the results
     Diff(verbs::diff::Diff),
-    /// Replay a block trace under several configurations on a simulated drive
+    /// What is more than the first result.
     #[cfg(feature = "studies")]
-    Replay(Box<verbs::replay::Replay>),
-    /// Feed recorded calls into the kernel's schedulers to ours and compare every decision
-    #[cfg(feature = "studies")]
-    ReplayDecisions(verbs::replay_decisions::ReplayDecisions),
+    #[command(flatten)]
+    Study(verbs::studies::Study),
     /// What needs a real machine.
     #[cfg(all(feature = "live", target_os = "linux"))]
     #[command(flatten)]

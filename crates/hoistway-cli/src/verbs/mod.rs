@@ -6,32 +6,8 @@ pub mod list;
 pub mod repeat;
 pub mod report;
 pub mod show;
-
-// What is more than the first result.
 #[cfg(feature = "studies")]
-pub mod bench;
-#[cfg(feature = "studies")]
-pub mod calibrate;
-#[cfg(feature = "studies")]
-pub mod describe;
-#[cfg(feature = "studies")]
-pub mod merge;
-#[cfg(feature = "studies")]
-pub mod oracle;
-#[cfg(feature = "studies")]
-pub mod population;
-#[cfg(feature = "studies")]
-pub mod recommend;
-#[cfg(feature = "studies")]
-pub mod replay;
-#[cfg(feature = "studies")]
-pub mod replay_decisions;
-#[cfg(feature = "studies")]
-pub mod reproduce;
-#[cfg(feature = "studies")]
-pub mod run;
-#[cfg(feature = "studies")]
-pub mod what_if;
+pub mod studies;
 
 // What needs a real machine.
 #[cfg(all(feature = "live", target_os = "linux"))]

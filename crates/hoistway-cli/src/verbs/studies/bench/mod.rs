@@ -5,12 +5,12 @@ mod kernel;
 mod setting;
 mod text;
 
+use super::recommend::stand;
 use crate::common::known::Known;
 use crate::common::output::print;
 use crate::common::process::{program, stop_flag, threads};
 use crate::common::terminal;
 use crate::failure::{Failure, directory_failure, run_failure};
-use crate::verbs::recommend::stand;
 use clap::Args as ClapArgs;
 use hoistway::Nanos;
 use hoistway_lab::bench::outcome::outcome_json;
@@ -294,7 +294,7 @@ fn recommend(
     };
     if !options.json {
         print(&match &why {
-            None => format!("\n{}", crate::verbs::recommend::show(&advice, options.wide)),
+            None => format!("\n{}", super::recommend::show(&advice, options.wide)),
             Some(why) => format!("\nno recommendation: {why}\n"),
         })?;
     }

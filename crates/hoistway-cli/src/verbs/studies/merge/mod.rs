@@ -2,12 +2,12 @@
 
 mod shards;
 
+use super::recommend::{goals, rules};
 use crate::common::known::Known;
 use crate::common::output::{self, Folder, print};
 use crate::common::run_dirs::directories;
 use crate::common::table::{Table, limit};
 use crate::failure::Failure;
-use crate::verbs::recommend::{goals, rules};
 use clap::Args as ClapArgs;
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::merge::{Bench, Group, MACHINES_MIN, Merged, merge as put_together};

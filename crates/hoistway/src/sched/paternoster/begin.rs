@@ -12,9 +12,10 @@
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
 //! thought count), and the account is open. Who computes less than 1/64 of its time in the drive reads and does not
-//! start, and who pauses for twice that time asks now and then: on a disk they lead for 1/16 of `begin`. On flash others are held for it only while it has had less than 5
-//! ms, or computes at least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64 if
-//! it hardly computes. Nine that begin within 200 ms of each other are a batch of jobs, not a start-up: none of them
+//! start, and who pauses for twice that time asks now and then: on a disk they lead for 1/16 of `begin`. On flash, and
+//! on a disk whose reads come back as if nothing moved (`media.rs`), others are held for it only while it has had less
+//! than 5 ms, or computes at least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64
+//! if it hardly computes. Nine that begin within 200 ms of each other are a batch of jobs, not a start-up: none of them
 //! leads. Nor does anybody while another group with a target is being served: targets were asked for.
 //!
 //! *Guarantee.* In any time T leaders hold the others for at most the account (15 s) plus T/2; nobody leads with more

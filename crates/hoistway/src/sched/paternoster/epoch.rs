@@ -32,6 +32,8 @@ const PAUSE: Nanos = Nanos::ms(10);
 pub(super) struct Around {
     /// Requests that wait and that are inside, without this one.
     pub requests: u32,
+    /// Those of them that are inside.
+    pub inside: u32,
     /// Least time the drive takes for a request of the lane.
     pub service_least: Nanos,
 }
@@ -74,6 +76,8 @@ pub(super) struct Measured {
     pub flushed: bool,
     /// Most greedy work inside.
     pub peak: Units,
+    /// Most of what it moved went through the valve.
+    pub by_valve: bool,
     /// All work that completed, and in which time.
     pub units: Units,
     pub time: Nanos,
@@ -85,6 +89,8 @@ struct Epoch {
     start: Instant,
     last: Instant,
     sectors: Sectors,
+    /// What went past the valve.
+    past: Sectors,
     requests: u32,
     /// Requests issued that did not begin where the one before ended.
     rows: u64,
@@ -119,6 +125,7 @@ impl Epoch {
             flushing: lost > time.0 / 20,
             flushed: self.flush > time / 4,
             peak: self.peak,
+            by_valve: 2 * self.past.0 <= self.sectors.0,
             units: Units(UNIT * u64::from(self.requests) + self.sectors.0),
             time,
         }
@@ -214,6 +221,9 @@ impl Meter {
         }
         let e = &mut self.epoch;
         e.sectors.0 += done.sectors.0;
+        if !done.cuttable {
+            e.past.0 += done.sectors.0;
+        }
         if self.flush_since.is_some() {
             e.beside_flushes.0 += done.sectors.0;
         }

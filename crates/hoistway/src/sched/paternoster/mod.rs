@@ -273,7 +273,7 @@ impl Paternoster {
 
     fn around(&self) -> Around {
         let requests = self.waiting + self.inside;
-        Around { requests, service_least: self.lane.service_least }
+        Around { requests, inside: self.inside, service_least: self.lane.service_least }
     }
 
     fn goes_by_lane(&self, group: GroupId, prio: IoPrio) -> bool {
@@ -438,7 +438,7 @@ impl Scheduler for Paternoster {
         match place {
             SlotPlace::Returned => self.returned.push_front(&mut self.links, slot),
             SlotPlace::Lane => {
-                if lead.is_none() {
+                if target.is_some() || real_time {
                     self.valve.see_lane(self.around());
                 }
                 self.lane.push(slot, arrived, target);

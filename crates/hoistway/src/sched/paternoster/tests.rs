@@ -578,3 +578,17 @@ fn who_has_just_begun_goes_before_greedy_processes_and_only_for_its_part() {
     let (own, hog) = (of(&b, new) - before.0, of(&b, hogs[0].0) - before.1);
     assert!(own <= hog * 21 / 20, "{own} beside {hog}: as everybody");
 }
+
+#[test]
+fn a_target_that_has_just_begun_is_a_target_already() {
+    let mut b = Bench::new(4);
+    let hogs: Vec<_> = (0..2).map(|_| (b.proc(GroupId::ROOT), 40)).collect();
+    b.run(&hogs, Nanos::ms(300), &mut |_| 8);
+    let group = b.group(GroupId::ROOT, 100);
+    b.target(group, "auto");
+    let before = (b.sched.valve.cut(), b.sched.begin.count);
+    let new = b.proc(group);
+    b.submit(new, 8);
+    assert_eq!(b.sched.begin.count, before.1 + 1, "it leads");
+    assert!(b.sched.valve.cut() < before.0, "others send smaller pieces from now on");
+}

@@ -13,7 +13,7 @@
 //! | phase | in force | question |
 //! |---|---|---|
 //! | Ceiling | open, uncut | what can the drive do? |
-//! | Batch, Again | the same in rows, and without | does a change of stream cost, and how much? |
+//! | Batch, Again, Proof | the same in rows, without and with | does a change of stream cost, and how much? |
 //! | Down | a smaller `k`, the knee's cut | is this still enough? |
 //! | Confirm | 4 `k` of the knee, the same cut | was it the valve, or the load? |
 //! | Cut | `k` of the knee, half its cut | are smaller pieces still enough? |
@@ -31,10 +31,11 @@
 //! Source: specs/paternoster.md 4.
 
 mod pairs;
+mod rows;
 mod scatter;
 
 use super::epoch::{Around, Done, Measured, Meter, RateSample};
-use super::measure::{Epochs, Permille, SectorRate, Units};
+use super::measure::{Epochs, Permille, SectorRate, UNIT, Units};
 use crate::unit::{Instant, Sectors};
 use pairs::{Pairs, Scatter};
 use scatter::{ByPairs, Trial};
@@ -65,9 +66,6 @@ const BACKOFF_MOST: u32 = 5;
 const SLOW: Epochs = Epochs(4);
 /// So many epochs after its last request a numeric target counts as active.
 const NUMBER_EPOCHS: Epochs = Epochs(64);
-/// Most that a change of place is believed to cost: a megabyte. For more than that a read waited half a second.
-const CHANGE_MOST: Units = Units::whole(128);
-
 /// The trial of the moment, and what only this trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one, and service allocates nothing")]
@@ -75,9 +73,10 @@ pub(super) enum Phase {
     Ceiling { asked: Asked },
     Batch { asked: Asked, open: RateSample },
     Again { asked: Asked, open: RateSample, other: RateSample },
+    Proof { asked: Asked, best: RateSample },
     Down { slow: Epochs },
     Confirm { refused: Refused },
-    Cut { slow: Epochs },
+    Cut { slow: Epochs, asked: CutAsked },
     Hold { left: Epochs },
     Pairs { trial: Trial, pairs: Pairs },
 }
@@ -94,18 +93,20 @@ impl Phase {
             Phase::Cut { .. } => 5,
             Phase::Hold { .. } => 6,
             Phase::Pairs { .. } => 7,
+            Phase::Proof { .. } => 8,
         }
     }
 
     /// Everything is open, to see what the drive can do.
     fn is_open(&self) -> bool {
-        matches!(self, Phase::Ceiling { .. } | Phase::Batch { .. } | Phase::Again { .. })
+        use Phase::{Again, Batch, Ceiling, Proof};
+        matches!(self, Ceiling { .. } | Batch { .. } | Again { .. } | Proof { .. })
     }
 
     /// Epochs in a row that were not held and slow, or tried in vain.
     fn slow(&self) -> Epochs {
         match *self {
-            Phase::Down { slow } | Phase::Cut { slow } => slow,
+            Phase::Down { slow } | Phase::Cut { slow, .. } => slow,
             _ => Epochs(0),
         }
     }
@@ -120,6 +121,15 @@ pub(super) enum Asked {
     Refused(Refused),
     /// A Hold is over.
     Held,
+}
+
+/// Why smaller pieces are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CutAsked {
+    /// Before a valve that holds less than two.
+    Early,
+    /// The valve is as small as it goes.
+    Last,
 }
 
 /// A valve that was too small, and its rate.
@@ -316,9 +326,8 @@ impl Valve {
     pub fn tries_rows(&self) -> bool {
         let pair = match self.phase {
             Phase::Ceiling { .. } => self.pair_due,
-            Phase::Batch { .. } | Phase::Again { .. } | Phase::Pairs { trial: Trial::Rows, .. } => {
-                true
-            }
+            Phase::Batch { .. } | Phase::Again { .. } | Phase::Proof { .. } => true,
+            Phase::Pairs { trial: Trial::Rows, .. } => true,
             _ => false,
         };
         pair && self.in_force.row.0 > 0
@@ -384,49 +393,22 @@ impl Valve {
         let rate = measured.sample.rate;
         match self.phase {
             Phase::Ceiling { asked } if self.pair_due && !measured.flushing => {
-                let other = if self.knee.row.0 == 0 { ROW } else { Units(0) };
-                let limits = Limits { row: other, ..self.in_force };
-                self.put(Phase::Batch { asked, open: measured.sample }, limits, around);
+                let phase = Phase::Batch { asked, open: measured.sample };
+                self.put(phase, Limits { row: self.other_row(), ..self.in_force }, around);
             }
             Phase::Ceiling { asked } => self.judge(rate, asked, around),
-            // Beside flushes no price of a change is inferred: their scatter would be taken for one.
-            Phase::Batch { asked, open } if measured.flushing => {
-                self.judge(open.rate, asked, around);
-            }
-            Phase::Batch { asked, open } => {
-                if rate.is_better_than(open.rate, self.loss) {
-                    let limits = Limits { row: self.knee.row, ..self.in_force };
-                    let other = measured.sample;
-                    self.put(Phase::Again { asked, open, other }, limits, around);
-                } else {
-                    self.judge(open.rate, asked, around);
-                }
-            }
+            Phase::Batch { asked, open } => self.other_rows(measured, asked, open, around),
             Phase::Again { asked, open, other } => {
-                let best = measured.sample.best_of(open);
-                if !measured.flushing && other.rate.is_better_than(best.rate, self.loss) {
-                    self.change_rows(best, other);
-                    self.judge(other.rate, asked, around);
-                } else {
-                    self.judge(best.rate, asked, around);
-                }
+                self.rows_again(measured, asked, open, other, around)
             }
+            Phase::Proof { asked, best } => self.rows_proven(measured, asked, best, around),
             Phase::Down { slow } => self.down(measured, slow, around),
             Phase::Confirm { refused } => self.confirm(rate, refused, around),
-            Phase::Cut { slow } => self.tried_cut(measured, slow, around),
+            Phase::Cut { slow, asked } => self.tried_cut(measured, slow, asked, around),
             Phase::Hold { left } if measured.held => self.hold(measured, left, around),
             Phase::Hold { .. } => {}
             Phase::Pairs { trial, pairs } => self.pair(measured, trial, pairs, around),
         }
-    }
-
-    /// Rows are worth it, or no longer: the price of a change is what the pair shows.
-    fn change_rows(&mut self, one: RateSample, other: RateSample) {
-        let rows = self.knee.row.0 > 0;
-        (self.knee.row, self.change) = match rows {
-            true => (Units(0), Units(0)),
-            false => (ROW, price_of_change(one, other)),
-        };
     }
 
     /// A ceiling has been measured, rows or not.
@@ -496,10 +478,11 @@ impl Valve {
     }
 
     /// Nobody waited: the valve is wider than the load, or the load does not reach what it did. Beside flushes the peak says
-    /// little: writers that one flush wakes come together.
+    /// little: writers that one flush wakes come together. So it does where most goes past the valve, as all do that have
+    /// just begun.
     fn down_unheld(&mut self, measured: &Measured, slow: Epochs, around: Around) {
         let peak = measured.peak.max(LEAST);
-        if !measured.flushed && self.in_force.k > peak {
+        if measured.by_valve && !measured.flushed && self.in_force.k > peak {
             self.knee.k = peak;
             let limits = Limits { k: quarter_less(peak), row: self.knee.row, ..self.in_force };
             self.put(Phase::Down { slow }, limits, around);
@@ -524,9 +507,18 @@ impl Valve {
         if refused.rate.is_enough_of(rate, self.loss) {
             // The ceiling is old, or it is the cut that costs.
             self.measure_ceiling(Asked::Refused(refused), around);
+        } else if refused.k >= self.knee.k && self.is_as_open(rate) {
+            // It was too small where it began already, and more inside is enough: it was the valve, and not the cut.
+            self.knee.k = self.in_force.k;
+            self.step_down(around);
         } else {
             self.refusal(refused, around);
         }
+    }
+
+    /// The rate of the ceiling, and no more: what is far above it was saved up by a metered volume meanwhile.
+    fn is_as_open(&self, rate: SectorRate) -> bool {
+        rate.is_enough_of(self.ceiling, self.loss) && !rate.is_better_than(self.ceiling, self.loss)
     }
 
     /// The last step was one too many.
@@ -551,8 +543,7 @@ impl Valve {
         if !self.worth_cutting(around) {
             return self.hold_for(HOLD.doubled(self.backoff), around);
         }
-        let limits = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
-        self.put(Phase::Cut { slow: Epochs(0) }, limits, around);
+        self.try_cut(CutAsked::Last, around);
     }
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
@@ -563,14 +554,16 @@ impl Valve {
         self.ceiling.time_of(self.knee.cut) > u128::from(around.service_least.0 / 4)
     }
 
-    fn tried_cut(&mut self, measured: &Measured, slow: Epochs, around: Around) {
+    fn tried_cut(&mut self, measured: &Measured, slow: Epochs, asked: CutAsked, around: Around) {
         if measured.held && measured.sample.rate.is_enough_of(self.ceiling, self.loss) {
             self.knee.cut = self.in_force.cut;
             self.step_down(around);
+        } else if measured.held && asked == CutAsked::Early {
+            self.less(around);
         } else if measured.held || slow >= SLOW {
             self.hold_for(HOLD.doubled(self.backoff), around);
         } else {
-            self.phase = Phase::Cut { slow: slow.one_more() };
+            self.phase = Phase::Cut { slow: slow.one_more(), asked };
         }
     }
 
@@ -625,13 +618,25 @@ impl Valve {
         Limits { k, cut, row: self.knee.row }
     }
 
-    /// The next smaller valve, if there is one.
+    /// The next smaller valve, if there is one. A valve of less than two pieces leaves one inside: smaller pieces first.
     fn step_down(&mut self, around: Around) {
         if self.knee.k <= LEAST || self.fixed.k.is_some() {
             return self.cut_or_hold(around);
         }
+        if self.worth_cutting(around) && quarter_less(self.knee.k) < of_piece(self.knee.cut) * 2 {
+            return self.try_cut(CutAsked::Early, around);
+        }
+        self.less(around);
+    }
+
+    fn less(&mut self, around: Around) {
         let limits = Limits { k: quarter_less(self.knee.k), ..self.knee };
         self.put(Phase::Down { slow: Epochs(0) }, limits, around);
+    }
+
+    fn try_cut(&mut self, asked: CutAsked, around: Around) {
+        let limits = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
+        self.put(Phase::Cut { slow: Epochs(0), asked }, limits, around);
     }
 
     fn down_from(&mut self, k: Units, cut: Sectors, slow: Epochs, around: Around) {
@@ -646,24 +651,23 @@ impl Valve {
         if new.k != old.k {
             self.meter.settle_units(old.k.max(new.k));
         }
-        if new.cut > old.cut || new.row != old.row {
+        if new.cut > old.cut {
             self.meter.settle_requests(around.requests);
+        } else if new.row != old.row {
+            self.meter.settle_requests(around.inside);
         }
         (self.phase, self.in_force) = (phase, new);
     }
 }
 
-/// (B / A - 1) / max(1 / s_A - 1 / s_B, 0.1 / s_A) sectors, which are sixteenths of units.
-fn price_of_change(a: RateSample, b: RateSample) -> Units {
-    let fewer = 1000u64.saturating_sub(1000 * a.row / b.row.max(1)).max(100);
-    let gain = u128::from(b.rate.0 - a.rate.0) * u128::from(a.row) * 1000;
-    let price = gain / (u128::from(a.rate.0.max(1)) * u128::from(fewer));
-    Units(price as u64).clamp(Units(1), CHANGE_MOST)
-}
-
 /// The next smaller valve.
 fn quarter_less(k: Units) -> Units {
     (k * 3 / 4).max(LEAST)
+}
+
+/// Of one request of that size.
+fn of_piece(cut: Sectors) -> Units {
+    Units(UNIT + cut.0)
 }
 
 /// The next larger cut.
@@ -685,7 +689,7 @@ mod tests {
         matches!(phase, Phase::Ceiling { .. })
     }
 
-    const AROUND: Around = Around { requests: 8, service_least: Nanos::us(100) };
+    const AROUND: Around = Around { requests: 8, inside: 8, service_least: Nanos::us(100) };
 
     /// A drive that is as fast whatever the valve: one request each 200 us, of at most 64 sectors.
     struct Drive {
@@ -761,5 +765,72 @@ mod tests {
         assert_eq!((d.valve.k(), d.valve.cut()), (OPEN, UNCUT));
         d.until(is_hold);
         assert_eq!(d.valve.k(), LEAST, "this drive needs no more");
+    }
+
+    /// An epoch under the limits in force, each request 64 sectors; `past`: it goes past the valve.
+    fn epoch(valve: &mut Valve, now: &mut Instant, each: Nanos, past: bool) {
+        let phase = valve.phase();
+        for _ in 0..20_000 {
+            *now += each;
+            let sectors = Sectors(64).min(valve.cut());
+            let done = Done { sectors, units: Units(UNIT + sectors.0), cuttable: !past };
+            valve.completed(*now, done, AROUND);
+            if valve.phase() != phase {
+                return;
+            }
+        }
+        assert_eq!(valve.phase(), phase);
+    }
+
+    #[test]
+    fn what_goes_past_the_valve_says_nothing_about_its_width() {
+        let k = |past| {
+            let (mut valve, mut now) = (Valve::new(Instant::ZERO), Instant::ZERO);
+            valve.see_lane(AROUND);
+            for _ in 0..4 {
+                epoch(&mut valve, &mut now, Nanos::us(200), past);
+            }
+            assert!(matches!(valve.phase(), Phase::Down { .. }), "{:?}", valve.phase());
+            valve.k()
+        };
+        assert_eq!(k(true), FIRST, "nobody asked for less");
+        assert_eq!(k(false), LEAST, "nothing greedy was inside");
+    }
+
+    /// A valve of 24 units is refused where it began; then four times as much has that rate.
+    fn confirmed_at(percent: u64) -> Valve {
+        let (mut valve, mut now) = (Valve::new(Instant::ZERO), Instant::ZERO);
+        valve.see_lane(AROUND);
+        valve.ceiling = SectorRate(64 * 10_000);
+        valve.knee = Limits { k: Units::whole(24), cut: CUT_FIRST, row: Units(0) };
+        valve.in_force = Limits { k: FIRST, ..valve.knee };
+        let refused = Refused { k: Units::whole(24), rate: SectorRate(64 * 5_000) };
+        valve.phase = Phase::Confirm { refused };
+        epoch(&mut valve, &mut now, Nanos(10_000_000 / percent), false);
+        valve
+    }
+
+    #[test]
+    fn a_valve_that_was_too_small_where_it_began_is_told_from_a_cut_that_was() {
+        let valve = confirmed_at(100);
+        assert_eq!((valve.knee.k, valve.knee.cut), (FIRST, CUT_FIRST), "more inside is enough");
+        for percent in [90, 120] {
+            // Less than the ceiling: the pieces are too small. More: credit that was saved up says nothing.
+            let valve = confirmed_at(percent);
+            assert_eq!((valve.knee.k, valve.knee.cut), (Units::whole(24), UNCUT), "{percent}");
+        }
+    }
+
+    #[test]
+    fn smaller_pieces_are_tried_before_a_valve_of_less_than_two() {
+        let mut valve = Valve::new(Instant::ZERO);
+        valve.see_lane(AROUND);
+        valve.ceiling = SectorRate(600_000);
+        for (k, phase) in [(46, "Down"), (45, "Cut")] {
+            // Two pieces of 128 KiB are 34 units, and the next valve is three quarters of this one.
+            valve.knee = Limits { k: Units::whole(k), cut: CUT_FIRST, row: Units(0) };
+            valve.step_down(AROUND);
+            assert!(alloc::format!("{:?}", valve.phase()).starts_with(phase), "{k}");
+        }
     }
 }

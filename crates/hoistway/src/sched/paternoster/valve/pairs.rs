@@ -287,6 +287,7 @@ mod tests {
             flushed: false,
             flushing: false,
             peak: A.k,
+            by_valve: true,
             units: A.k,
             time: Nanos::us(2_500),
         }

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::unit::Instant;
 
-    const AROUND: Around = Around { requests: 8, service_least: Nanos::us(400) };
+    const AROUND: Around = Around { requests: 8, inside: 8, service_least: Nanos::us(400) };
     /// With less inside, the drive below is slower.
     const KNEE: Units = Units::whole(40);
     const DONE: Done = Done { sectors: Sectors(64), units: Units(UNIT + 64), cuttable: true };

@@ -50,7 +50,7 @@ impl Merger for Call<'_> {
 
     /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has
     /// grown. No rule says it, so the recording does: it names the one that was joined, and where none was, one that the
-    /// bio could not join had been found, if there is one. BFQ's trees have reads and writes of a queue alike.
+    /// bio could not join had been found, if there is one: of another kind, or too large with it. BFQ's trees have reads and writes of a queue alike.
     fn meant(&mut self, io: &Io, found: ReqId) -> ReqId {
         let (replay, recorded) = (&self.replay, self.recorded);
         let of = &replay.env.requests[found];
@@ -67,7 +67,9 @@ impl Merger for Call<'_> {
         let mut twins = replay.names.alive().map(|(_, id)| id).filter(waits);
         let other = match recorded {
             Some(recorded) => twins.find(|&id| id == recorded),
-            None => twins.find(|&id| !self.compatible(io, id)),
+            None => twins.find(|&id| {
+                !self.compatible(io, id) || !self.within(id, io.sectors, io.segments, io.start)
+            }),
         };
         drop(twins);
         if other.is_some() {

@@ -1,8 +1,9 @@
 //! How well ours agree with the published figures: by value, and by the order of configurations.
 
 use super::rows::PublishedRow;
+use super::value::Value;
 
-/// Published values that differ by less have no order.
+/// Values that differ by less have no order.
 const APART: f64 = 1.1;
 
 /// So many of so many.
@@ -30,6 +31,38 @@ impl Count {
     }
 }
 
+/// Pairs of configurations that were published apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// Apart with us, in the same order.
+    pub right: usize,
+    /// Not apart with us.
+    pub tied: usize,
+    /// Apart with us, in the other order.
+    pub wrong: usize,
+}
+
+impl Pairs {
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.right + self.tied + self.wrong
+    }
+
+    fn join(self, other: Pairs) -> Pairs {
+        Pairs {
+            right: self.right + other.right,
+            tied: self.tied + other.tied,
+            wrong: self.wrong + other.wrong,
+        }
+    }
+
+    /// `7 of 9, 2 tied`; a dash of nothing.
+    pub fn text(self) -> String {
+        let right = Count { n: self.right, of: self.all() }.text();
+        if self.tied == 0 { right } else { format!("{right}, {} tied", self.tied) }
+    }
+}
+
 /// The agreement of some rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
@@ -41,8 +74,8 @@ pub struct Agreement {
     pub within: [usize; 3],
     /// Measured without control: ours within the tolerance.
     pub uncontrolled: Count,
-    /// Pairs of configurations that were published apart, and are in the same order with us.
-    pub pairs: Count,
+    /// Pairs of configurations that were published apart.
+    pub pairs: Pairs,
     /// Settings whose best configuration is the same.
     pub leaders: Count,
 }
@@ -104,22 +137,26 @@ fn setting(row: &PublishedRow) -> Option<[&str; 3]> {
     single.then_some([drive, workload, metric])
 }
 
-fn apart(a: &PublishedRow, b: &PublishedRow) -> bool {
-    let (p, q) = (a.published, b.published);
+fn apart(p: Value, q: Value) -> bool {
     p.is.max(q.is) > APART * p.is.min(q.is) && !(p.beyond && q.beyond)
 }
 
-/// Pairs of configurations whose published values lie apart, and those of them that ours order alike.
-fn pairs(rows: &[&PublishedRow]) -> Count {
-    let mut count = Count::default();
+/// Pairs of configurations whose published values lie apart.
+fn pairs(rows: &[&PublishedRow]) -> Pairs {
+    let mut count = Pairs::default();
     for (i, a) in rows.iter().enumerate() {
         for b in &rows[i + 1..] {
             let same = setting(a).is_some() && setting(a) == setting(b);
-            if !same || config(a) == config(b) || !apart(a, b) {
+            if !same || config(a) == config(b) || !apart(a.published, b.published) {
                 continue;
             }
             let (Some(x), Some(y)) = (a.ours, b.ours) else { continue };
-            count.add((a.published.is < b.published.is) == (x.is < y.is) && x != y);
+            let order = (a.published.is < b.published.is) == (x.is < y.is);
+            match (apart(x, y), order) {
+                (false, _) => count.tied += 1,
+                (true, true) => count.right += 1,
+                (true, false) => count.wrong += 1,
+            }
         }
     }
     count
@@ -146,7 +183,7 @@ fn leaders(rows: &[&PublishedRow]) -> Count {
         let rivals: Vec<&&PublishedRow> =
             rest.iter().filter(|r| config(r) != config(first)).collect();
         // Without anybody behind it at a distance there is no leader.
-        if rivals.is_empty() || !rivals.iter().all(|r| apart(first, r)) {
+        if rivals.is_empty() || !rivals.iter().all(|r| apart(first.published, r.published)) {
             continue;
         }
         let ours = |r: &PublishedRow| r.ours.map(|v| sign * v.is);
@@ -158,7 +195,6 @@ fn leaders(rows: &[&PublishedRow]) -> Count {
 
 #[cfg(test)]
 mod tests {
-    use super::super::value::Value;
     use super::*;
 
     fn row(config: &str, metric: &str, published: &str, ours: &str) -> PublishedRow {
@@ -180,18 +216,19 @@ mod tests {
             row("deadline", "startup_time", "2.1", "1"),
             row("bfq", "startup_time", "0.2", "1.2"),
             row("cfq", "startup_time", ">60", "15"),
-            row("noop", "throughput_total", "10", "11"),
+            row("noop", "throughput_total", "10", "20.5"),
             row("bfq", "throughput_total", "20", "22"),
         ];
         let rows: Vec<&PublishedRow> = rows.iter().collect();
         let found = Agreement::of(&rows);
         assert_eq!((found.published, found.compared), (6, 6));
-        // noop and deadline lie too near; bfq is behind deadline with us.
-        assert_eq!(found.pairs, Count { n: 5, of: 6 });
+        // noop and deadline lie too near; bfq is behind deadline with us; of the rates ours lie too near.
+        assert_eq!(found.pairs, Pairs { right: 4, tied: 1, wrong: 1 });
+        assert_eq!(found.pairs.text(), "4 of 6, 1 tied");
         assert_eq!(found.leaders, Count { n: 1, of: 2 });
-        assert_eq!(found.uncontrolled, Count { n: 2, of: 2 });
-        assert_eq!(found.within, [3, 3, 3]);
+        assert_eq!(found.uncontrolled, Count { n: 1, of: 2 });
+        assert_eq!(found.within, [2, 2, 2]);
         let both = found.join(found);
-        assert_eq!((both.within[0], both.pairs), (6, Count { n: 10, of: 12 }));
+        assert_eq!((both.within[0], both.pairs), (4, Pairs { right: 8, tied: 2, wrong: 2 }));
     }
 }

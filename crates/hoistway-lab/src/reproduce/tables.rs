@@ -93,9 +93,8 @@ pub fn agreement_cells(id: &str, a: &Agreement) -> [String; 9] {
     const { assert!(FACTORS.len() == 3) };
     let counts = [a.published, a.compared, n, m, k].map(|n| n.to_string());
     let [published, compared, x, y, z] = counts;
-    let rest = [a.uncontrolled, a.pairs, a.leaders].map(super::agreement::Count::text);
-    let [uncontrolled, pairs, leaders] = rest;
-    [id.into(), published, compared, x, y, z, uncontrolled, pairs, leaders]
+    let [uncontrolled, leaders] = [a.uncontrolled, a.leaders].map(super::agreement::Count::text);
+    [id.into(), published, compared, x, y, z, uncontrolled, a.pairs.text(), leaders]
 }
 
 /// Why ours lies beyond the tolerance, as far as somebody has found out.
@@ -228,7 +227,7 @@ pub fn markdown(c: &PublishedComparison<'_>) -> String {
 
 const AGREEMENT_NOTE: &str = "*Within 1.25x*: ours lies between published / 1.25 and published x 1.25; where both sides gave up it agrees, where one \
 did there is no ratio. *Order of pairs*: of two configurations published more than 10 % apart under the same load, the same one is ahead in \
-ours. *Same leader*: where one configuration was published more than 10 % ahead of all others, it is the best in ours too. Factors and percentages form no pairs.\n\n";
+ours, by more than 10 % too; *tied* are those of which ours lie nearer. *Same leader*: where one configuration was published more than 10 % ahead of all others, it is the best in ours too. Factors and percentages form no pairs.\n\n";
 
 /// Heads of the table of figures without control.
 pub const UNCONTROLLED: [&str; 9] = [
@@ -461,6 +460,7 @@ fn agreement_json(a: &Agreement) -> serde_json::Value {
         "published": a.published, "compared": a.compared,
         "within_1.25": a.within[0], "within_1.5": a.within[1], "within_2": a.within[2],
         "uncontrolled_within_25_percent": count(a.uncontrolled),
-        "pairs": count(a.pairs), "leaders": count(a.leaders),
+        "pairs": { "n": a.pairs.right, "of": a.pairs.all(), "tied": a.pairs.tied },
+        "leaders": count(a.leaders),
     })
 }

@@ -287,6 +287,7 @@ impl Bfq {
         node: NodeNo,
         cx: &mut Cx<'_>,
     ) {
+        self.know(node);
         self.ctxs.procs[proc.index()].node = node;
         for actuator in 0..self.ctxs.actuators {
             let at = self.ctxs.pair_at(proc, actuator);

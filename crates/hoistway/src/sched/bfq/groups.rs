@@ -33,6 +33,8 @@ pub(super) struct GroupPart {
     pub allocated: i32,
     /// As written; in force is the weight of its entity.
     pub weight: GroupWeight,
+    /// The device knows it: it or one below had I/O, or a line about the device was written to its files.
+    pub known: bool,
     /// Counts of its own queues.
     pub tally: Tally,
     pub group: GroupId,
@@ -47,6 +49,7 @@ impl GroupPart {
             index: Tree::new(),
             allocated: 0,
             weight: GroupWeight::DEFAULT,
+            known: false,
             tally: Tally::default(),
             group,
             removed: false,
@@ -144,6 +147,15 @@ impl Bfq {
         let node = self.fair.add_group(above, DEFAULT_WEIGHT, self.tn);
         self.groups.add(node, GroupPart::new(self.ctxs.actuators, group));
         node
+    }
+
+    /// The device knows the group from now on, and those above it.
+    pub(super) fn know(&mut self, mut node: NodeNo) {
+        while node != ROOT && !self.groups[node].known {
+            self.groups[node].known = true;
+            let up = self.fair.nodes[node].entity;
+            node = self.fair.ents[up].node;
+        }
     }
 
     /// Counts (or uncounts) requests of a queue in its groups.

@@ -349,8 +349,11 @@ impl Bfq {
             }
             let large = !self.rotational && self.rqs[self.queues[p].rqs.next].len >= LARGE;
             match self.conf.base {
-                Base::V53 | Base::V61 if large => inflight < limit.min(1),
-                Base::V53 | Base::V61 => inflight < queue.inject.limit,
+                // Quirk Q4: the raised limit is lost for a small request, and for every one looked at after it.
+                Base::V53 | Base::V61 => {
+                    limit = if large { limit.min(1) } else { queue.inject.limit };
+                    inflight < limit
+                }
                 Base::V62 | Base::V612 | Base::V73 | Base::Hoistway => !large || inflight == 0,
             }
         })

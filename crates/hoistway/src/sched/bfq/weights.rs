@@ -128,26 +128,32 @@ impl Bfq {
         if up.is_none() {
             return Err("the root group");
         }
+        if matches!(line, Line::Device(_)) {
+            self.know(node);
+        }
         let keep = self.conf.keep_device_weight;
         let e = &mut self.fair.ents[up];
-        let written = &mut self.groups[node].weight;
+        let part = &mut self.groups[node];
         match line {
             Line::General(weight) => {
-                written.general = weight;
+                part.weight.general = weight;
                 if !keep {
                     // Quirk (a) of 6.2.
-                    written.device = None;
+                    part.weight.device = None;
                 }
             }
-            Line::Device(weight) => written.device = weight,
+            Line::Device(weight) => part.weight.device = weight,
         }
         // Quirk Q16: without its override the group stays at the weight in force until the general one is written.
         // That is not one that still waits for the next enqueue: recorded of Linux 6.1.
-        let weight = match written.device {
+        let weight = match part.weight.device {
             None if !keep && line == Line::Device(None) => e.weight,
-            device => device.unwrap_or(written.general),
+            device => device.unwrap_or(part.weight.general),
         };
-        if e.new_weight != weight {
+        if !part.known {
+            // What a group begins with needs no enqueue to be in force.
+            (e.weight, e.orig_weight, e.new_weight) = (weight, weight, weight);
+        } else if e.new_weight != weight {
             e.new_weight = weight;
             e.prio_dirty = true;
         }

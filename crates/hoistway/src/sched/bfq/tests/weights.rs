@@ -141,6 +141,32 @@ fn in_the_reference_a_weight_that_was_never_in_force_is_forgotten_with_default()
 }
 
 #[test]
+fn in_the_reference_what_a_group_begins_with_is_in_force_before_its_first_request() {
+    let mut g = Group::new(0);
+    g.write(FILE, "200").unwrap();
+    g.write(FILE, "300").unwrap();
+    g.write(FILE, "8:0 default").unwrap();
+    assert_eq!(g.weight(), 300);
+    // Known to the device by that line: what is written now waits.
+    g.write(FILE, "400").unwrap();
+    g.write(FILE, "8:0 default").unwrap();
+    assert_eq!(g.weight(), 300);
+}
+
+#[test]
+fn in_the_reference_a_line_about_the_device_makes_the_groups_above_known_too() {
+    let mut g = Group::new(0);
+    let above = g.group;
+    g.write(FILE, "200").unwrap();
+    g.group = g.rig.env.groups.add(above, "below");
+    g.write(FILE, "8:0 default").unwrap();
+    g.group = above;
+    g.write(FILE, "400").unwrap();
+    g.write(FILE, "8:0 default").unwrap();
+    assert_eq!(g.weight(), 200);
+}
+
+#[test]
 fn the_files_of_cgroup_v1_are_the_two_halves() {
     let mut g = Group::new(1);
     g.write("blkio.bfq.weight", "400").unwrap();

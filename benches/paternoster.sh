@@ -148,6 +148,22 @@ missed() { # CSV
     }' "$out"/{kept,nvme}/metrics.csv
 }
 
+# Syncs of the load mixed-sync on each flash drive, in % of none's: a sentence.
+syncs() {
+  python3 - "$ours" "$disks" "$out"/{kept,nvme}/records/histograms.json.gz <<'P'
+import gzip, json, sys
+count = {}
+for file in sys.argv[3:]:
+    for cell in json.load(gzip.open(file))["cells"]:
+        if cell["workload"] == "mixed-sync" and cell["drive"] not in sys.argv[2].split(","):
+            made = sum(p["ios"] for rep in cell["reps"] for p in rep["procs"] if p["name"].startswith("sync"))
+            count.setdefault(cell["drive"], {})[cell["config"]] = made
+parts = sorted((100 * of[sys.argv[1]] / max(of["none-none"], 1), drive) for drive, of in count.items())
+less = ", ".join(f"{drive} {part:.0f}" for part, drive in parts if part < 100)
+print(f"`mixed-sync` beside none, fdatasyncs made: at least as many on {sum(part >= 100 for part, _ in parts)} of {len(parts)} drives; in %: {less}.")
+P
+}
+
 # The matrix of the picture, a row for each drive and configuration. A cell is `0.164 (×1.13) 99.8 / 95.1`, without control `41.0 (×281) 528 MB/s`.
 matrix() {
   echo "drive,configuration,mean_ms,mean_over_alone,all_mb_per_s,all_percent_of_none,others_percent_of_none"
@@ -174,6 +190,8 @@ tables() {
   if [ -d "$out/kept" ] && [ -d "$out/nvme" ]; then
     missed "$data/paternoster-missed.csv" >"$folder/missed"
     put missed "$folder/missed"
+    syncs >"$folder/syncs"
+    put syncs "$folder/syncs"
   fi
   if [ -d "$out/picture" ]; then
     "$program" report "$out/picture" --format control-svg >docs/images/paternoster.svg

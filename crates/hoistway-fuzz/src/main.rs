@@ -1,6 +1,7 @@
 //! `hoistway-fuzz`: runs cases from seeds until so many events have passed, prints what it finds as a
 //! script, and replays scripts. Exit code: 0 nothing found, 1 a finding, 2 bad usage, 130 interrupted.
 
+use hoistway::sched;
 use hoistway_fuzz::source::{Rng, Source, mix};
 use hoistway_fuzz::{Case, Failure, Outcome, make, run, run_traced, run_twice, shrink};
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ usage: hoistway-fuzz [--events N] [--seed N] [--jobs N] [--save DIR]
   --events N   events in all; 10k, 5M, 1G (default 1M)
   --seed N     where the seeds of the cases come from (default 1)
   --jobs N     threads; the findings are the same for any number (default 1)
-  --steps N    operations of the case (default: as its seed says)
+  --scheduler NAME  all cases under this one; may be given again for more
+  --steps N    operations of each case (default: as its seed says)
   --save DIR   where scripts of findings go (default: printed)
   --trace      what the stack did, with the reasons of its stages
   --still MS   a stand-still of the device longer than this is a finding, whatever the policies say
@@ -43,6 +45,7 @@ struct Options {
     jobs: u64,
     case: Option<u64>,
     steps: Option<usize>,
+    schedulers: Vec<&'static sched::Entry>,
     save: Option<PathBuf>,
     findings: usize,
     longest: bool,
@@ -74,6 +77,7 @@ fn options() -> Result<Options, String> {
         jobs: 1,
         case: None,
         steps: None,
+        schedulers: Vec::new(),
         save: None,
         findings: 1,
         longest: false,
@@ -91,6 +95,11 @@ fn options() -> Result<Options, String> {
             "--jobs" => o.jobs = count(&value()?)?.clamp(1, 256),
             "--case" => o.case = Some(count(&value()?)?),
             "--steps" => o.steps = Some(count(&value()?)? as usize),
+            "--scheduler" => {
+                let name = value()?;
+                let entry = sched::find(&name).ok_or(format!("no scheduler '{name}'"))?;
+                o.schedulers.push(entry);
+            }
             "--save" => o.save = Some(value()?.into()),
             "--keep-going" => o.findings = count(&value()?)?.max(1) as usize,
             "--longest" => o.longest = true,
@@ -107,6 +116,9 @@ fn options() -> Result<Options, String> {
             }
             _ => return Err(format!("no option '{arg}'")),
         }
+    }
+    if o.schedulers.is_empty() {
+        o.schedulers = sched::SCHEDULERS.to_vec();
     }
     Ok(o)
 }
@@ -127,7 +139,8 @@ fn count(text: &str) -> Result<u64, String> {
 fn case_of(seed: u64, options: &Options) -> Case {
     let mut source = Rng::new(seed);
     let own = [60, 200, 800, 3000][source.below(4) as usize];
-    let mut case = make::case(&mut source, options.steps.unwrap_or(own));
+    let steps = options.steps.unwrap_or(own);
+    let mut case = make::case_under(&options.schedulers, &mut source, steps);
     case.set("still_ms", options.still);
     if !options.without.is_empty() {
         let left_out = |text: String| options.without.iter().any(|w| text.contains(w));
@@ -186,7 +199,11 @@ fn one_case(seed: u64, options: &Options) -> i32 {
 /// Prints a finding, shrinks it, and keeps its script.
 fn finding(seed: u64, case: &Case, failure: &Failure, options: &Options) {
     println!("case {seed}, {} operations: {}", case.steps.len(), told(failure));
-    println!("again: hoistway-fuzz --case {seed} --steps {}", case.steps.len());
+    let under = match options.schedulers.as_slice() {
+        all if all.len() == sched::SCHEDULERS.len() => String::new(),
+        some => some.iter().map(|entry| format!(" --scheduler {}", entry.name)).collect(),
+    };
+    println!("again: hoistway-fuzz --case {seed} --steps {}{under}", case.steps.len());
     let mut trials = 0;
     let (small, how) = shrink::shrink(case, failure, || {
         trials += 1;

@@ -18,13 +18,22 @@ const STEPS_OF_BYTES: usize = 4000;
 
 /// A case of `steps` operations.
 pub fn case(source: &mut impl Source, steps: usize) -> Case {
-    Maker::new(source).run(steps)
+    case_under(SCHEDULERS, source, steps)
+}
+
+/// A case of `steps` operations under these schedulers, one at a time.
+pub fn case_under(
+    schedulers: &[&'static sched::Entry],
+    source: &mut impl Source,
+    steps: usize,
+) -> Case {
+    Maker::new(schedulers, source).run(steps)
 }
 
 /// A case of as many operations as the bytes make.
 pub fn case_of_bytes(bytes: &[u8]) -> Case {
     let mut source = Bytes::new(bytes);
-    let mut maker = Maker::new(&mut source);
+    let mut maker = Maker::new(SCHEDULERS, &mut source);
     while maker.case.steps.len() < STEPS_OF_BYTES && !maker.source.is_empty() {
         maker.step();
     }
@@ -34,6 +43,7 @@ pub fn case_of_bytes(bytes: &[u8]) -> Case {
 struct Maker<'a, S> {
     source: &'a mut S,
     case: Case,
+    schedulers: &'a [&'static sched::Entry],
     now: Instant,
     legacy: bool,
     barriers: bool,
@@ -49,8 +59,8 @@ struct Maker<'a, S> {
 }
 
 impl<'a, S: Source> Maker<'a, S> {
-    fn new(source: &'a mut S) -> Maker<'a, S> {
-        let scheduler = source.pick(SCHEDULERS);
+    fn new(schedulers: &'a [&'static sched::Entry], source: &'a mut S) -> Maker<'a, S> {
+        let scheduler = source.pick(schedulers);
         let likely = if scheduler.profile == Profile::Legacy { 3 } else { 1 };
         let legacy = !scheduler.direct && source.below(4) < likely;
         let mut case = Case::new(scheduler.name);
@@ -65,6 +75,7 @@ impl<'a, S: Source> Maker<'a, S> {
             }
         }
         let mut maker = Maker {
+            schedulers,
             legacy,
             barriers: legacy && source.one_in(2),
             procs: case.get("procs"),
@@ -284,7 +295,7 @@ impl<'a, S: Source> Maker<'a, S> {
     }
 
     fn switch(&mut self) {
-        let entry = self.source.pick(SCHEDULERS);
+        let entry = self.source.pick(self.schedulers);
         if !(entry.direct && self.legacy) {
             self.scheduler = entry;
         }
@@ -365,6 +376,8 @@ impl<'a, S: Source> Maker<'a, S> {
                 self.keys(&mut line, &["rbps", "wbps", "riops", "wiops"], (2, 1 << 34));
                 self.keys(&mut line, &["idle", "latency"], (0, 10_000_000));
             }
+            // A target without a number, which io.latency refuses, is the usual one of paternoster.
+            "io.latency" if self.source.one_in(3) => line.push_str(" target=auto"),
             "io.latency" => self.keys(&mut line, &["target"], (1, 10_000_000)),
             "io.cost.model" => {
                 let keys = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];

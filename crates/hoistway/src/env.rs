@@ -47,6 +47,8 @@ pub struct Runs {
     /// Asked for through the queue's work item, of which there is one.
     work: Vec<bool>,
     any: bool,
+    /// The queue that is looked at first.
+    first: usize,
     busy: Vec<u8>,
 }
 
@@ -54,7 +56,7 @@ impl Runs {
     /// For a device with `queues` hardware queues.
     pub fn new(queues: u16) -> Runs {
         let none = vec![false; queues.into()];
-        Runs { asked: none.clone(), work: none, any: false, busy: vec![0; queues.into()] }
+        Runs { asked: none.clone(), work: none, any: false, first: 0, busy: vec![0; queues.into()] }
     }
 
     /// Asks for a run of `queue`.
@@ -74,12 +76,14 @@ impl Runs {
         core::mem::take(&mut self.work[usize::from(queue.0)])
     }
 
-    /// Takes the lowest queue that was asked for.
+    /// Takes the first queue that was asked for, in the order of their numbers, from the one on whose turn it is.
     pub fn take(&mut self) -> Option<QueueId> {
         if !self.any {
             return None;
         }
-        match self.asked.iter().position(|&a| a) {
+        let (before, from) = self.asked.split_at(self.first);
+        let behind = from.iter().position(|&a| a).map(|at| at + self.first);
+        match behind.or_else(|| before.iter().position(|&a| a)) {
             Some(i) => {
                 self.asked[i] = false;
                 Some(QueueId(i as u16))
@@ -89,6 +93,12 @@ impl Runs {
                 None
             }
         }
+    }
+
+    /// The next queue has the first turn. Where a device is short of room the first queue that is run takes what became free: the
+    /// same one each time, and what waits on the list of another one would wait for ever.
+    pub(crate) fn turn(&mut self) {
+        self.first = (self.first + 1) % self.asked.len();
     }
 
     /// The busy indicator of `queue` (specs/blk-mq-and-noop.md 7.6): above 0 after refused sends.

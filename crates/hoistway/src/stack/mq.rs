@@ -357,6 +357,7 @@ impl Stack {
             self.env.runs.ask(queue);
         }
         if core::mem::take(&mut self.room.starved) {
+            self.env.runs.turn();
             for other in self.queues.ids() {
                 if core::mem::take(&mut self.queues[other].restart) {
                     self.env.runs.ask(other);

@@ -204,6 +204,11 @@ impl Begin {
         self.holding -= u32::from(lead == Lead::Holding);
     }
 
+    /// Requests of leaders wait or are inside.
+    pub fn is_served(&self) -> bool {
+        self.requests > 0
+    }
+
     /// Others are held: until then, if it is for a time.
     fn holds(&self, now: Instant) -> Option<Hold> {
         if self.holding > 0 {

@@ -83,14 +83,18 @@ impl Paternoster {
     #[inline(never)]
     pub(super) fn next_of_disk<'a>(&mut self, now: Instant, cx: &Cx<'a>) -> Option<Next<'a>> {
         self.end_slice(now);
-        if let Some(slot) = self.lane.first()
-            && self.lane_goes(now, slot)
-        {
-            self.disk.visit = match self.disk.visit {
-                0 => self.lane.waiting() - 1,
-                n => n - 1,
-            };
-            return Some(Next::Lane(slot));
+        if let Some(slot) = self.lane.first() {
+            if self.lane_goes(now, slot) {
+                self.disk.visit = match self.disk.visit {
+                    0 => self.lane.waiting() - 1,
+                    n => n - 1,
+                };
+                return Some(Next::Lane(slot));
+            }
+            // The others are held for it: behind a request that waits for its time nothing would go at all.
+            if let Some(leader) = self.leader_behind(slot) {
+                return Some(Next::Lane(leader));
+            }
         }
         if self.fair.waiting() > 0
             && !self.leader_holds(now)
@@ -121,6 +125,15 @@ impl Paternoster {
             }
             _ => true,
         }
+    }
+
+    /// A request of a process that leads, behind this one of the lane.
+    fn leader_behind(&self, slot: u32) -> Option<u32> {
+        if !self.begin.is_served() {
+            return None;
+        }
+        let mut behind = core::iter::successors(self.lane.after(slot), |&s| self.lane.after(s));
+        behind.find(|&s| self.slots[s as usize].lead.is_some())
     }
 
     fn disk_wait(&self, now: Instant, slot: u32, w: &Waiting) -> Option<Instant> {

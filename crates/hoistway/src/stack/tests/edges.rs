@@ -396,3 +396,33 @@ fn nomerges_leaves_the_one_hit_cache_or_nothing() {
         assert_eq!(rig.requests(), requests, "nomerges = {level}");
     }
 }
+
+/// Two places at the device, which the reads of the first queue always want. A scheduler gives any queue whatever is next, so the
+/// first queue would take each place that becomes free; the flush waits on the list of the last one.
+#[test]
+fn a_flush_of_another_queue_gets_a_place_at_a_full_device() {
+    for scheduler in ["none", "mq-deadline", "kyber", "paternoster"] {
+        let mut rig = rig_of(scheduler, |d| {
+            (d.hw_queues, d.queue_depth) = (4, 2);
+            d.rotational = false;
+            d.write_cache = true;
+            d.flush_nonqueued = true;
+        });
+        let read = |rig: &mut Rig, n: u64| {
+            rig.submit(ProcId(n as u32 % 4), |io| {
+                *io = Io::read(io.id.0, io.proc, n * 4096, 8);
+            })
+        };
+        (0..8).for_each(|n| drop(read(&mut rig, n)));
+        let flush = rig.submit(ProcId(5), |io| {
+            (io.op, io.sectors, io.cpu) = (Op::Flush, Sectors(0), 3);
+        });
+        let mut ended = 0;
+        while !rig.over(flush) {
+            assert!(ended < 40, "{scheduler}: {ended} reads have passed it");
+            rig.at(Nanos::us(100 * (ended + 1))).complete();
+            ended += 1;
+            read(&mut rig, 8 + ended);
+        }
+    }
+}

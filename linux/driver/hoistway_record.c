@@ -683,7 +683,7 @@ static void timer_fired(void *function)
 	sprint_symbol_no_offset(name, (unsigned long)function);
 	if (hoistway_control_timer(name))
 		emit_short(used, "timer", now(), 0, 0, name);
-	if (strncmp(name, "bfq_", 4) && strncmp(name, "kyber_", 6))
+	if (strncmp(name, "bfq_", 4) && strncmp(name, "kyber_", 6) && strcmp(name, "hw_expired"))
 		return;
 	emit_short(used, "timer", now(), 0, 0, "");
 }

@@ -633,7 +633,8 @@ static struct request *hw_next(struct request_queue *q, struct request *rq)
 
 /* --- time, begin and end --------------------------------------------------------------------------- */
 
-static enum hrtimer_restart expired(struct hrtimer *timer)
+/* Recordings of a kernel in virtual time tell it by its name. */
+static enum hrtimer_restart hw_expired(struct hrtimer *timer)
 {
 	struct hw_sched *h = container_of(timer, struct hw_sched, timer);
 	unsigned long flags = hw_lock(h);
@@ -711,7 +712,7 @@ static struct hw_sched *make(struct request_queue *q, size_t number)
 	h->traits = hw_core_traits(number);
 	h->armed = U64_MAX;
 	h->max_sectors = h->cut = setup.max_sectors;
-	hw_timer_setup(&h->timer, expired);
+	hw_timer_setup(&h->timer, hw_expired);
 	hw_cutting_begins(h);
 	if (hw_build(h, &setup))
 		return h;

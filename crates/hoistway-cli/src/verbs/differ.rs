@@ -638,6 +638,7 @@ mod tests {
             digest: "d".into(),
             source: String::new(),
             patches: Vec::new(),
+            module: Vec::new(),
         }
     }
 

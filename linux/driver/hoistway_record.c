@@ -75,6 +75,7 @@ static struct wrapped wrapped[TYPES];
 static struct request_queue *watched;
 static bool recording;
 static unsigned long created_tick;
+static u64 created_ns;
 
 static char text[BUFFER];
 static unsigned long used;
@@ -396,16 +397,24 @@ void hoistway_note(const struct hoistway_line *line)
 
 /* The operations. */
 
+static void created(void)
+{
+	struct when at = now();
+
+	created_tick = at.tick;
+	created_ns = at.ns;
+}
+
 #if SINCE(6, 17)
 static int my_init_sched(struct request_queue *q, struct elevator_queue *made)
 {
-	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	created();
 	return real(made->type)->init_sched(q, made);
 }
 #else
 static int my_init_sched(struct request_queue *q, struct elevator_type *type)
 {
-	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	created();
 	return real(type)->init_sched(q, type);
 }
 #endif
@@ -777,10 +786,10 @@ static int begin(const char *name)
 	lost = 0;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
+		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu created_ns=%llu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
 		name, controller ? "controller" : "scheduler",
 		controller ? controller : watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
-		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick,
+		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick, created_ns,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
 		(unsigned long)watched->nr_requests, watched->tag_set->queue_depth, timers);
 	if (len >= sizeof(line))

@@ -33,10 +33,11 @@ static struct hw_sched *sched_of(struct request_queue *q)
 
 /*
  * What a request carries, where it is the elevator's. priv[0]: the core's handle. priv[1]: the process, whether it waits with
- * us, whether the device has given it back.
+ * us, whether the device has given it back, whether the kernel's hash may know it.
  */
 #define WAITS BIT_ULL(32)
 #define GIVEN_BACK BIT_ULL(33)
+#define OPEN BIT_ULL(34)
 
 static bool is_ours(struct request *rq)
 {
@@ -207,6 +208,8 @@ static void forget_merging(struct request_queue *q, struct request *rq)
 		elv_rqhash_del(q, rq);
 	if (q->last_merge == rq)
 		q->last_merge = NULL;
+	if (is_ours(rq))
+		put(rq, OPEN, false);
 }
 
 /* As rq_mergeable of block/blk.h. */
@@ -346,6 +349,7 @@ static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 
 	list_add_tail(&rq->queuelist, &h->waiting);
 	CORE(h, hw_insert(&h->view, now, handle(rq), head));
 	if (open != HW_CLOSED && may_be_joined(rq)) {
+		put(rq, OPEN, true);
 		elv_rqhash_add(q, rq);
 		if (!q->last_merge)
 			q->last_merge = rq;
@@ -482,7 +486,10 @@ static bool hw_has_work(struct blk_mq_hw_ctx *hctx)
 	return READ_ONCE(h->view.waiting) && READ_ONCE(h->view.fresh) & BIT_ULL(hctx->queue_num & 63);
 }
 
-/* A flush command, the data of a flush sequence, or what asked for the flush and was never sent itself. */
+/*
+ * A flush command, data that goes past us to the device, or what asked for the flush and was never sent itself: that one does
+ * not bear the mark of a flush sequence (RQF_FLUSH_SEQ) any more when it ends.
+ */
 static void bypassed(struct hw_sched *h, struct request *rq, u64 now)
 {
 	bool sent = blk_mq_rq_state(rq) != MQ_RQ_IDLE;
@@ -507,7 +514,7 @@ static void hw_completed_request(struct request *rq, u64 now)
 	u64 runs;
 
 	if (!is_ours(rq)) {
-		if (rq->rq_flags & RQF_FLUSH_SEQ)
+		if (!blk_rq_is_passthrough(rq))
 			bypassed(h, rq, now);
 		return;
 	}
@@ -549,8 +556,12 @@ static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 	flags = hw_lock(h);
 	h->bio_proc = proc;
 	h->now = ktime_get_ns();
+	h->joined = NULL;
 	if (!h->dead)
 		done = blk_mq_sched_try_merge(q, bio, segments, &free);
+	/* The kernel remembers whatever was joined, also where the core searches by itself and in another order. */
+	if (h->joined && !has(h->joined, OPEN))
+		forget_merging(q, h->joined);
 	runs = hw_after(h);
 	hw_unlock(h, flags);
 	if (free)
@@ -590,6 +601,7 @@ static void hw_request_merged(struct request_queue *q, struct request *rq, enum 
 	struct hw_sched *h = sched_of(q);
 	struct hw_size size = size_of(rq);
 
+	h->joined = rq;
 	if (handle(rq))
 		CORE(h, hw_merged_bio(&h->view, h->now, handle(rq), &size, type != ELEVATOR_FRONT_MERGE));
 }
@@ -600,6 +612,7 @@ static void hw_requests_merged(struct request_queue *q, struct request *kept, st
 	struct hw_sched *h = sched_of(q);
 	struct hw_size sizes[2] = { size_of(kept), size_of(kept) };
 
+	h->joined = kept;
 	sizes[0].sectors -= blk_rq_sectors(gone);
 	sizes[0].segments = kept->nr_phys_segments > gone->nr_phys_segments ?
 				    kept->nr_phys_segments - gone->nr_phys_segments : 1;

@@ -26,6 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Schedulers that have a counterpart in the kernel.
 const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
+/// The same of ours inside a kernel that was built with the module.
+const TWINS: [&str; 3] = ["h-mq-deadline", "h-kyber", "h-bfq"];
 
 /// `hoistway differ`.
 #[derive(Debug, ClapArgs)]
@@ -35,7 +37,8 @@ const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
                   otherwise by more than 1 %. Interrupted, the same command goes on."
 )]
 pub struct Differ {
-    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency
+    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency; of the module h-mq-deadline,
+    /// h-kyber, h-bfq
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub scheduler: Vec<String>,
     /// Random scenarios of each
@@ -248,7 +251,7 @@ const OUT: &str = "--out";
 
 /// Whether an earlier version has compared into a folder: it begins the files of its progress with its number.
 fn is_ours(dir: &Dir) -> bool {
-    let all = SCHEDULERS.iter().chain(CONTROLLERS.iter());
+    let all = SCHEDULERS.iter().chain(&TWINS).chain(CONTROLLERS.iter());
     all.into_iter().any(|s| dir.holds(&progress_file(s), Kind::Begins(&[b"0."])))
 }
 
@@ -270,11 +273,12 @@ fn known_schedulers(asked: &[String]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(SCHEDULERS.map(str::to_string).into());
     }
-    let known = |s: &str| SCHEDULERS.contains(&s) || CONTROLLERS.contains(&s);
+    let known = |s: &str| SCHEDULERS.contains(&s) || TWINS.contains(&s) || CONTROLLERS.contains(&s);
     match asked.iter().find(|s| !known(s)) {
         Some(other) => Err(Failure::Usage(format!(
-            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}",
+            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}, {}",
             SCHEDULERS.join(", "),
+            TWINS.join(", "),
             CONTROLLERS.join(", ")
         ))),
         None => Ok(asked.to_vec()),

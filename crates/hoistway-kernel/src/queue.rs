@@ -16,7 +16,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use hoistway::knob::KnobError;
-use hoistway::request::Side;
+use hoistway::request::{Flags, Side};
 use hoistway::sched::{
     At, Depth, Dispatch, Entry, FlushCommand, Merged, Open, Scheduler, Search, Setup,
 };
@@ -296,6 +296,11 @@ impl<'v> Queue<'v> {
     /// It goes away without having been served.
     pub fn forget(&mut self, id: u64) {
         self.remove(id_of(id));
+    }
+
+    /// The kernel has found it at a limit, and lets nothing join it any more.
+    pub fn unmergeable(&mut self, id: u64) {
+        self.env.requests.get_mut(id_of(id)).flags |= Flags::NOMERGE;
     }
 
     /// The device gave it back, and here it is again.

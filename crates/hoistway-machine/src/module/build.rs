@@ -48,7 +48,7 @@ macro_rules! files {
 /// The shim.
 const SHIM: &[(&str, &str)] = files!(
     "Kbuild" "hoistway.h" "hoistway_compat.h" "hoistway_core.h" "hoistway_divide.c" "hoistway_elevator.c" "hoistway_flush.c"
-    "hoistway_group.c" "hoistway_guard.S" "hoistway_limits.c" "hoistway_memory.c" "hoistway_module.c" "hoistway_thunks.S"
+    "hoistway_group.c" "hoistway_guard.S" "hoistway_limits.c" "hoistway_memory.c" "hoistway_module.c" "hoistway_request.h" "hoistway_thunks.S"
 );
 
 /// Where a package has the core, beside the folder of the program.

@@ -338,13 +338,18 @@ impl<'v> Queue<'v> {
     /// May this bio join that request?
     pub fn may_merge(&mut self, now: Instant, io: &Io, into: u64) -> bool {
         let now = self.clock(now);
-        self.sched.may_merge(now, io, id_of(into), &mut self.env.cx())
+        let may = self.sched.may_merge(now, io, id_of(into), &mut self.env.cx());
+        self.settle();
+        may
     }
 
     /// The scheduler's own search.
     pub fn find_merge(&mut self, now: Instant, io: &Io) -> Option<(Rq, Side)> {
         let now = self.clock(now);
-        let (id, side) = self.sched.find_merge(now, io, &mut self.env.cx())?;
+        let found = self.sched.find_merge(now, io, &mut self.env.cx());
+        // Who looks may have moved to another group, and then nobody waits for him any more.
+        self.settle();
+        let (id, side) = found?;
         Some((self.of[id.index()], side))
     }
 

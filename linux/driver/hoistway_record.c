@@ -190,10 +190,24 @@ static unsigned long number(struct xarray *of, const void *what)
 	return entry ? xa_to_value(entry) : 0;
 }
 
+/* Numbers are given and taken by processes and by interrupts. */
 static void give_number(struct xarray *to, const void *what, unsigned long n)
 {
+	unsigned long flags;
+
+	local_irq_save(flags);
 	if (xa_is_err(xa_store(to, (unsigned long)what, xa_mk_value(n), GFP_ATOMIC)))
 		lost = -ENOMEM;
+	local_irq_restore(flags);
+}
+
+static void take_number(struct xarray *from, const void *what)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	xa_erase(from, (unsigned long)what);
+	local_irq_restore(flags);
 }
 
 static unsigned long context_of(struct io_context *ioc)
@@ -596,7 +610,7 @@ static void my_finish_request(struct request *rq)
 		ops_of(q)->finish_request(rq);
 		return;
 	}
-	xa_erase(&requests, (unsigned long)rq);
+	take_number(&requests, rq);
 	if (blk_mq_rq_state(rq) == MQ_RQ_IDLE) {
 		/* It never went to the driver: another request has absorbed it. */
 		absorbed = true;
@@ -641,7 +655,7 @@ static void my_exit_icq(struct io_cq *icq)
 	}
 	at = now();
 	place = mark();
-	xa_erase(&contexts, (unsigned long)icq->ioc);
+	take_number(&contexts, icq->ioc);
 	ops_of(q)->exit_icq(icq);
 	emit_short(place, "exit", at, 0, ctx, "");
 	done();

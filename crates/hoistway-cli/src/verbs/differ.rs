@@ -176,6 +176,7 @@ pub fn differ(options: &Differ) -> Result<(), Failure> {
     let schedulers = known_schedulers(&options.scheduler)?;
     check_folder(OUT, Some(&options.out), is_ours)?;
     let host = Host::new(&options.on, "interrupted; the same command goes on from there")?;
+    has_twins(&host.kernel, &schedulers)?;
     let out = Folder::open(OUT, &options.out, is_ours)?;
     let mut work = Work { options, host: &host, guests: host.guests(options.seed), out: &out };
     let all: Result<Vec<(String, Tally)>, Failure> =
@@ -212,6 +213,7 @@ pub fn record(
     }
     check_folder(OUT, out, |_| false)?;
     let host = Host::new(on, "interrupted; nothing was compared")?;
+    has_twins(&host.kernel, &schedulers)?;
     let out = out.map(|out| Folder::open(OUT, out, |_| false)).transpose()?;
     let mut guests = host.guests(1);
     let mut all = Vec::new();
@@ -266,6 +268,18 @@ fn kernel(on: &str) -> Result<Kernel, Failure> {
         _ => return Err(Failure::Usage(format!("--on: '{on}' is not linux or linux:NAME"))),
     };
     linux::find(name).map_err(|e| Failure::Environment(e.to_string()))
+}
+
+/// Refuses a kernel that was built without ours of these names.
+fn has_twins(kernel: &Kernel, schedulers: &[String]) -> Result<(), Failure> {
+    let twin = |s: &&String| TWINS.contains(&s.as_str()) && !kernel.module.contains(s);
+    match schedulers.iter().find(twin) {
+        Some(lacking) => Err(Failure::Environment(format!(
+            "kernel {} was built without {lacking}; `hoistway linux build --with-module` builds one that has it",
+            kernel.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Those asked for, or all.

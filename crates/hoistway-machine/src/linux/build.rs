@@ -555,8 +555,13 @@ fn missing(fragment: &str, config: &str) -> Vec<String> {
         let unknown = !config.contains(&format!("CONFIG_{option} "));
         unknown && SAME.iter().any(|(name, line)| *name == option && has(line))
     };
+    // Another file of options may have taken it back.
+    let off = |option: &str| {
+        let line = format!("# CONFIG_{option} is not set");
+        fragment.lines().any(|l| l == line)
+    };
     wanted
-        .filter(|option| !has(&format!("CONFIG_{option}=y")) && !same(option))
+        .filter(|option| !has(&format!("CONFIG_{option}=y")) && !same(option) && !off(option))
         .map(str::to_string)
         .collect()
 }
@@ -684,6 +689,8 @@ mod tests {
     fn what_the_source_does_not_offer_is_told() {
         let fragment = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\n";
         assert_eq!(missing(fragment, "CONFIG_A=y\n# CONFIG_C is not set\n"), ["C"]);
+        let fragment = "CONFIG_XFS_FS=y\n# CONFIG_XFS_FS is not set\n";
+        assert!(missing(fragment, "# CONFIG_XFS_FS is not set\n").is_empty());
         let fragment = "CONFIG_PROC_SYSCTL=y\n";
         assert!(missing(fragment, "CONFIG_SYSCTL=y\n").is_empty());
         let off = "# CONFIG_PROC_SYSCTL is not set\nCONFIG_SYSCTL=y\n";

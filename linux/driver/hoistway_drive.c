@@ -97,7 +97,7 @@ static bool taken_alone(struct request *rq)
 	       (req_op(rq) == REQ_OP_DISCARD && info->discard_alone);
 }
 
-/* What the drive has done by now; returns when to ask again. */
+/* What the drive has done by now; returns when to ask again. The lock is held, and free while a request is completed. */
 static u64 collect(void)
 {
 	static unsigned int done[HOISTWAY_BATCH];
@@ -112,7 +112,10 @@ static u64 collect(void)
 			if (taken_alone(rq))
 				alone = false;
 			copy_data(rq);
+			/* With one processor that calls complete_rq, and by it the block layer, at once. */
+			spin_unlock(&lock);
 			blk_mq_complete_request(rq);
+			spin_lock(&lock);
 		}
 	} while (next <= now());
 	return next;

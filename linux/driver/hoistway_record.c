@@ -75,6 +75,7 @@ static struct wrapped wrapped[TYPES];
 static struct request_queue *watched;
 static bool recording;
 static unsigned long created_tick;
+static u64 created_ns;
 
 static char text[BUFFER];
 static unsigned long used;
@@ -189,10 +190,24 @@ static unsigned long number(struct xarray *of, const void *what)
 	return entry ? xa_to_value(entry) : 0;
 }
 
+/* Numbers are given and taken by processes and by interrupts. */
 static void give_number(struct xarray *to, const void *what, unsigned long n)
 {
+	unsigned long flags;
+
+	local_irq_save(flags);
 	if (xa_is_err(xa_store(to, (unsigned long)what, xa_mk_value(n), GFP_ATOMIC)))
 		lost = -ENOMEM;
+	local_irq_restore(flags);
+}
+
+static void take_number(struct xarray *from, const void *what)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	xa_erase(from, (unsigned long)what);
+	local_irq_restore(flags);
 }
 
 static unsigned long context_of(struct io_context *ioc)
@@ -396,16 +411,24 @@ void hoistway_note(const struct hoistway_line *line)
 
 /* The operations. */
 
+static void created(void)
+{
+	struct when at = now();
+
+	created_tick = at.tick;
+	created_ns = at.ns;
+}
+
 #if SINCE(6, 17)
 static int my_init_sched(struct request_queue *q, struct elevator_queue *made)
 {
-	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	created();
 	return real(made->type)->init_sched(q, made);
 }
 #else
 static int my_init_sched(struct request_queue *q, struct elevator_type *type)
 {
-	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	created();
 	return real(type)->init_sched(q, type);
 }
 #endif
@@ -587,7 +610,7 @@ static void my_finish_request(struct request *rq)
 		ops_of(q)->finish_request(rq);
 		return;
 	}
-	xa_erase(&requests, (unsigned long)rq);
+	take_number(&requests, rq);
 	if (blk_mq_rq_state(rq) == MQ_RQ_IDLE) {
 		/* It never went to the driver: another request has absorbed it. */
 		absorbed = true;
@@ -632,7 +655,7 @@ static void my_exit_icq(struct io_cq *icq)
 	}
 	at = now();
 	place = mark();
-	xa_erase(&contexts, (unsigned long)icq->ioc);
+	take_number(&contexts, icq->ioc);
 	ops_of(q)->exit_icq(icq);
 	emit_short(place, "exit", at, 0, ctx, "");
 	done();
@@ -683,7 +706,7 @@ static void timer_fired(void *function)
 	sprint_symbol_no_offset(name, (unsigned long)function);
 	if (hoistway_control_timer(name))
 		emit_short(used, "timer", now(), 0, 0, name);
-	if (strncmp(name, "bfq_", 4) && strncmp(name, "kyber_", 6))
+	if (strncmp(name, "bfq_", 4) && strncmp(name, "kyber_", 6) && strcmp(name, "hw_expired"))
 		return;
 	emit_short(used, "timer", now(), 0, 0, "");
 }
@@ -777,10 +800,10 @@ static int begin(const char *name)
 	lost = 0;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
+		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu created_ns=%llu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
 		name, controller ? "controller" : "scheduler",
 		controller ? controller : watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
-		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick,
+		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick, created_ns,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
 		(unsigned long)watched->nr_requests, watched->tag_set->queue_depth, timers);
 	if (len >= sizeof(line))

@@ -42,6 +42,8 @@ struct hw_sched {
 	/* Whose bio it is that looks for a request, and when; the lock is held. */
 	u32 bio_proc;
 	u64 now;
+	/* The request that a bio has just joined. */
+	struct request *joined;
 	/* Of all queues with one of our schedulers. */
 	struct list_head all;
 };

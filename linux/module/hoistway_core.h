@@ -77,6 +77,7 @@ void *hw_closed(struct hw_view *view);
 bool hw_complete(struct hw_view *view, u64 now, u64 id);
 bool hw_bypassed(struct hw_view *view, u64 now, const struct hw_io *io, bool sent);
 bool hw_forget(struct hw_view *view, u64 id);
+bool hw_unmergeable(struct hw_view *view, u64 id);
 bool hw_requeue(struct hw_view *view, u64 now, u64 id);
 /* Bits: hw_flush is to be called; a read's depth may be limited; who asks matters. */
 enum { HW_FLUSHES = 1, HW_LIMITS_READS = 2, HW_PROCS = 4 };

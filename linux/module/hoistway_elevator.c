@@ -9,7 +9,7 @@
 #include <linux/ioprio.h>
 #include <linux/module.h>
 #include <linux/slab.h>
-#include "hoistway.h"
+#include "hoistway_request.h"
 #include "blk-mq.h"
 #include "blk-mq-sched.h"
 
@@ -22,6 +22,7 @@ struct hw_icq {
 	u32 proc;		/* 0: none yet */
 	u32 prio;
 	const void *group;
+	const void *last;	/* group_key of its last bio */
 };
 
 const size_t hw_icq_size = sizeof(struct hw_icq), hw_icq_align = __alignof__(struct hw_icq);
@@ -32,116 +33,10 @@ static struct hw_sched *sched_of(struct request_queue *q)
 }
 
 /*
- * What a request carries, where it is the elevator's. priv[0]: the core's handle. priv[1]: the process, whether it waits with
- * us, whether the device has given it back.
+ * The running process, if it has I/O here and the scheduler wants to know. `news`: its last I/O was of another group than the
+ * bio, which is noted.
  */
-#define WAITS BIT_ULL(32)
-#define GIVEN_BACK BIT_ULL(33)
-
-static bool is_ours(struct request *rq)
-{
-	return rq->rq_flags & HW_RQF_OURS;
-}
-
-static u64 handle(struct request *rq)
-{
-	return (u64)rq->elv.priv[0];
-}
-
-static void set_handle(struct request *rq, u64 id)
-{
-	rq->elv.priv[0] = (void *)id;
-}
-
-static u32 proc_of(struct request *rq)
-{
-	return (u32)(u64)rq->elv.priv[1];
-}
-
-static bool has(struct request *rq, u64 bit)
-{
-	return (u64)rq->elv.priv[1] & bit;
-}
-
-static void put(struct request *rq, u64 bit, bool on)
-{
-	u64 word = (u64)rq->elv.priv[1] & ~bit;
-
-	rq->elv.priv[1] = (void *)(on ? word | bit : word);
-}
-
-static u8 op_of(blk_opf_t opf)
-{
-	switch (opf & REQ_OP_MASK) {
-	case REQ_OP_READ:
-		return 0;
-	case REQ_OP_DISCARD:
-	case REQ_OP_SECURE_ERASE:
-		return 2;
-	case REQ_OP_FLUSH:
-		return 3;
-	case REQ_OP_WRITE_ZEROES:
-		return 4;
-	}
-	return 1;
-}
-
-/* The bits of Flags, crates/hoistway/src/request.rs. */
-static u16 flags_of(blk_opf_t opf)
-{
-	return (opf & REQ_SYNC ? 1 << 0 : 0) | (opf & REQ_META ? 1 << 1 : 0) | (opf & REQ_PRIO ? 1 << 2 : 0) |
-	       (opf & REQ_IDLE ? 1 << 4 : 0) | (opf & REQ_RAHEAD ? 1 << 5 : 0) | (opf & REQ_PREFLUSH ? 1 << 8 : 0) |
-	       (opf & REQ_FUA ? 1 << 9 : 0) | (opf & REQ_NOMERGE ? 1 << 10 : 0) |
-	       (opf & REQ_BACKGROUND ? 1 << 11 : 0) | (opf & REQ_SWAP ? 1 << 12 : 0);
-}
-
-static void io_of_bio(struct hw_sched *h, struct bio *bio, struct hw_io *io, u64 now)
-{
-	*io = (struct hw_io) {
-		.start = bio->bi_iter.bi_sector,
-		.sectors = bio_sectors(bio),
-		.segments = 1,
-		.proc = h->bio_proc,
-		.group = hw_group_of_bio(h, bio, now),
-		.cpu = raw_smp_processor_id(),
-		.flags = flags_of(bio->bi_opf),
-		.prio = bio_prio(bio),
-		.op = op_of(bio->bi_opf),
-		.sync = op_is_sync(bio->bi_opf),
-	};
-}
-
-static void io_of_request(struct request *rq, struct hw_io *io, u64 now)
-{
-	u64 start = rq->start_time_ns ?: now;
-
-	*io = (struct hw_io) {
-		.start = blk_rq_pos(rq),
-		.alloc = start,
-		.began = start,
-		.issued = rq->io_start_time_ns,
-		.sectors = blk_rq_sectors(rq),
-		.segments = rq->nr_phys_segments,
-		.cpu = rq->mq_ctx->cpu,
-		.flags = flags_of(rq->cmd_flags),
-		.prio = req_get_ioprio(rq),
-		.queue = rq->mq_hctx->queue_num,
-		.op = op_of(rq->cmd_flags),
-		.sync = op_is_sync(rq->cmd_flags),
-	};
-#ifdef CONFIG_BLK_RQ_ALLOC_TIME
-	if (rq->alloc_time_ns)
-		io->alloc = rq->alloc_time_ns;
-#endif
-}
-
-static struct hw_size size_of(struct request *rq)
-{
-	return (struct hw_size) { blk_rq_pos(rq), blk_rq_sectors(rq), rq->nr_phys_segments };
-}
-
-/* The running process, if it has I/O here and the scheduler wants to know. */
-static u32 current_proc(struct hw_sched *h)
+static u32 current_proc(struct hw_sched *h, struct bio *bio, bool *news)
 {
 	struct hw_icq *icq;
 	unsigned long flags;
@@ -151,8 +46,13 @@ static u32 current_proc(struct hw_sched *h)
 		return 0;
 	spin_lock_irqsave(&h->queue->queue_lock, flags);
 	icq = (struct hw_icq *)ioc_lookup_icq(h->queue);
-	if (icq)
+	if (icq) {
 		proc = icq->proc;
+		if (bio && READ_ONCE(icq->last) != group_key(bio)) {
+			WRITE_ONCE(icq->last, group_key(bio));
+			*news = true;
+		}
+	}
 	spin_unlock_irqrestore(&h->queue->queue_lock, flags);
 	return proc;
 }
@@ -207,6 +107,8 @@ static void forget_merging(struct request_queue *q, struct request *rq)
 		elv_rqhash_del(q, rq);
 	if (q->last_merge == rq)
 		q->last_merge = NULL;
+	if (is_ours(rq))
+		put(rq, OPEN, false);
 }
 
 /* As rq_mergeable of block/blk.h. */
@@ -240,7 +142,7 @@ static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 		.cpu = raw_smp_processor_id(),
 		.prio = get_current_ioprio(),
 	};
-	io.proc = current_proc(h);
+	io.proc = current_proc(h, NULL, NULL);
 	rcu_read_lock();
 	flags = hw_lock(h);
 	now = ktime_get_ns();
@@ -346,6 +248,7 @@ static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 
 	list_add_tail(&rq->queuelist, &h->waiting);
 	CORE(h, hw_insert(&h->view, now, handle(rq), head));
 	if (open != HW_CLOSED && may_be_joined(rq)) {
+		put(rq, OPEN, true);
 		elv_rqhash_add(q, rq);
 		if (!q->last_merge)
 			q->last_merge = rq;
@@ -371,6 +274,8 @@ static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, s
 	io_of_request(rq, &io, now);
 	io.proc = proc_of(rq);
 	io.group = rq->bio ? hw_group_of_bio(h, rq->bio, now) : 0;
+	if (rq->bio && rq->elv.icq)
+		WRITE_ONCE(container_of(rq->elv.icq, struct hw_icq, icq)->last, group_key(rq->bio));
 	set_handle(rq, CORE(h, hw_arrive(&h->view, now, &io, head, rq, &open)));
 	if (!handle(rq))
 		return spill(h, rq, head);
@@ -482,7 +387,10 @@ static bool hw_has_work(struct blk_mq_hw_ctx *hctx)
 	return READ_ONCE(h->view.waiting) && READ_ONCE(h->view.fresh) & BIT_ULL(hctx->queue_num & 63);
 }
 
-/* A flush command, the data of a flush sequence, or what asked for the flush and was never sent itself. */
+/*
+ * A flush command, data that goes past us to the device, or what asked for the flush and was never sent itself: that one does
+ * not bear the mark of a flush sequence (RQF_FLUSH_SEQ) any more when it ends.
+ */
 static void bypassed(struct hw_sched *h, struct request *rq, u64 now)
 {
 	bool sent = blk_mq_rq_state(rq) != MQ_RQ_IDLE;
@@ -507,7 +415,7 @@ static void hw_completed_request(struct request *rq, u64 now)
 	u64 runs;
 
 	if (!is_ours(rq)) {
-		if (rq->rq_flags & RQF_FLUSH_SEQ)
+		if (!blk_rq_is_passthrough(rq))
 			bypassed(h, rq, now);
 		return;
 	}
@@ -538,19 +446,28 @@ static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 	struct hw_sched *h = sched_of(q);
 	struct request *free = NULL;
 	unsigned long flags;
-	bool done = false;
+	bool done = false, news = false;
 	u64 runs;
 	u32 proc;
 
-	/* Only what waits is joined. */
-	if (!READ_ONCE(h->view.waiting))
+	/*
+	 * Only what waits is joined. But where groups share, the search is also how the core learns that a process's I/O is of
+	 * another group from now on: before it is asked how many tags it may have.
+	 */
+	if (!READ_ONCE(h->view.waiting) && !(h->traits & HW_HAS_WEIGHTS))
 		return false;
-	proc = current_proc(h);
+	proc = current_proc(h, bio, &news);
+	if (!READ_ONCE(h->view.waiting) && !news)
+		return false;
 	flags = hw_lock(h);
 	h->bio_proc = proc;
 	h->now = ktime_get_ns();
+	h->joined = NULL;
 	if (!h->dead)
 		done = blk_mq_sched_try_merge(q, bio, segments, &free);
+	/* The kernel remembers whatever was joined, also where the core searches by itself and in another order. */
+	if (h->joined && !has(h->joined, OPEN))
+		forget_merging(q, h->joined);
 	runs = hw_after(h);
 	hw_unlock(h, flags);
 	if (free)
@@ -573,12 +490,18 @@ static bool hw_allow_merge(struct request_queue *q, struct request *rq, struct b
 static int hw_request_merge(struct request_queue *q, struct request **into, struct bio *bio)
 {
 	struct hw_sched *h = sched_of(q);
+	struct request *rq, *last = NULL;
 	bool back = false;
-	struct request *rq;
 	struct hw_io io;
 
 	io_of_bio(h, bio, &io, h->now);
 	rq = CORE(h, hw_find_merge(&h->view, h->now, &io, &back));
+	/* The kernel marks what has grown to a limit. The core hears of it here, and may know another. */
+	while (rq && rq != last && !may_be_joined(rq)) {
+		last = rq;
+		CORE(h, hw_unmergeable(&h->view, handle(rq)));
+		rq = CORE(h, hw_find_merge(&h->view, h->now, &io, &back));
+	}
 	if (!rq || !elv_bio_merge_ok(rq, bio))
 		return ELEVATOR_NO_MERGE;
 	*into = rq;
@@ -590,6 +513,7 @@ static void hw_request_merged(struct request_queue *q, struct request *rq, enum 
 	struct hw_sched *h = sched_of(q);
 	struct hw_size size = size_of(rq);
 
+	h->joined = rq;
 	if (handle(rq))
 		CORE(h, hw_merged_bio(&h->view, h->now, handle(rq), &size, type != ELEVATOR_FRONT_MERGE));
 }
@@ -600,6 +524,7 @@ static void hw_requests_merged(struct request_queue *q, struct request *kept, st
 	struct hw_sched *h = sched_of(q);
 	struct hw_size sizes[2] = { size_of(kept), size_of(kept) };
 
+	h->joined = kept;
 	sizes[0].sectors -= blk_rq_sectors(gone);
 	sizes[0].segments = kept->nr_phys_segments > gone->nr_phys_segments ?
 				    kept->nr_phys_segments - gone->nr_phys_segments : 1;
@@ -633,7 +558,8 @@ static struct request *hw_next(struct request_queue *q, struct request *rq)
 
 /* --- time, begin and end --------------------------------------------------------------------------- */
 
-static enum hrtimer_restart expired(struct hrtimer *timer)
+/* Recordings of a kernel in virtual time tell it by its name. */
+static enum hrtimer_restart hw_expired(struct hrtimer *timer)
 {
 	struct hw_sched *h = container_of(timer, struct hw_sched, timer);
 	unsigned long flags = hw_lock(h);
@@ -711,7 +637,7 @@ static struct hw_sched *make(struct request_queue *q, size_t number)
 	h->traits = hw_core_traits(number);
 	h->armed = U64_MAX;
 	h->max_sectors = h->cut = setup.max_sectors;
-	hw_timer_setup(&h->timer, expired);
+	hw_timer_setup(&h->timer, hw_expired);
 	hw_cutting_begins(h);
 	if (hw_build(h, &setup))
 		return h;

@@ -40,7 +40,7 @@ SYM_FUNC_END(hw_\name)
 .endm
 
 	.text
-.irp name, new, end, arrive, insert, dispatch, closed, complete, bypassed, forget, requeue, wants, flush, may_merge, find_merge, neighbour, merged_bio, merged, proc, proc_is, proc_exits, group, group_goes, weight, target, target_of, depth, timer, value, set, resized, sizes, break
+.irp name, new, end, arrive, insert, dispatch, closed, complete, bypassed, forget, unmergeable, requeue, wants, flush, may_merge, find_merge, neighbour, merged_bio, merged, proc, proc_is, proc_exits, group, group_goes, weight, target, target_of, depth, timer, value, set, resized, sizes, break
 	GUARDED \name
 .endr
 

@@ -89,42 +89,6 @@ static const struct elv_fs_entry files[TUNABLES] = { EACH(ENTRY_OF) };
 
 /* --- types ----------------------------------------------------------------------------------------- */
 
-/*
- * HW_AS, "KERNEL'S=OURS,...", is for experiments in a kernel that has ours built in: they come first then, and the kernel's own is
- * refused.
- */
-#ifndef HW_AS
-#define HW_AS ""
-#endif
-
-static bool known_as(const char *own, char *name)
-{
-	const char *at = HW_AS;
-	size_t len = strlen(own);
-
-	while (*at) {
-		const char *is = strchr(at, '='), *end = strchrnul(at, ',');
-
-		if (is && is < end && end - is - 1 == len && !strncmp(is + 1, own, len)) {
-			snprintf(name, ELV_NAME_MAX, "%.*s", (int)(is - at), at);
-			return true;
-		}
-		at = *end ? end + 1 : end;
-	}
-	return false;
-}
-
-static bool name_of(size_t n, char *name)
-{
-	char own[NAME];
-
-	if (!hw_core_name(n, own, sizeof(own)))
-		return false;
-	if (!known_as(own, name))
-		snprintf(name, ELV_NAME_MAX, "%s", own);
-	return true;
-}
-
 static void __init describe(unsigned int at, size_t n)
 {
 	struct elevator_type *type = &types[at];
@@ -160,7 +124,7 @@ static int __init register_all(void)
 	for (n = 0; n < hw_core_count() && type_count < TYPES; n++) {
 		int error;
 
-		if (!name_of(n, names[type_count]))
+		if (!hw_core_name(n, names[type_count], ELV_NAME_MAX))
 			continue;
 		describe(type_count, n);
 		error = elv_register(&types[type_count]);
@@ -204,11 +168,7 @@ static void __exit hw_exit(void)
 	hw_memory_exit();
 }
 
-#ifdef MODULE
 module_init(hw_init);
-#else
-fs_initcall(hw_init);
-#endif
 module_exit(hw_exit);
 MODULE_LICENSE("Dual MIT/GPL");
 MODULE_DESCRIPTION("I/O schedulers of hoistway");

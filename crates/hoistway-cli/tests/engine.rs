@@ -745,14 +745,14 @@ fn a_kernel_of_its_own_gives_the_same_bytes_every_time() {
     let lacking = on_linux(&folder, Some(&folder.0), &[]);
     assert_eq!(lacking.status.code(), Some(3), "{}", text(&lacking.stderr));
     assert!(text(&lacking.stderr).contains("hoistway linux build"), "{}", text(&lacking.stderr));
-    let args = ["-r", "1", "--quiet", "--csv", "-c", "mq-deadline,none-bfq,adios", "--out"];
+    let args = ["-r", "1", "--quiet", "--csv", "-c", "mq-deadline,none-bfq,low-none", "--out"];
     let run = |out: &str| on_linux(&folder, None, &[&args[..], &[out]].concat());
     let first = run("a");
     if first.status.code() == Some(3) {
         return println!("skipped: {}", text(&first.stderr));
     }
     assert!(first.status.success(), "{}", text(&first.stderr));
-    assert!(text(&first.stderr).contains("left out: adios"), "{}", text(&first.stderr));
+    assert!(text(&first.stderr).contains("left out: low-none"), "{}", text(&first.stderr));
     let read = Run::read(&folder.0.join("a")).unwrap();
     assert_eq!((read.manifest.world.as_str(), read.cells.len()), ("linux", 4));
     for cell in &read.cells {

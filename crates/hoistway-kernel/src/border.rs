@@ -350,6 +350,17 @@ pub unsafe extern "C" fn hw_core_forget(view: &View, id: u64) -> bool {
     true
 }
 
+/// Nothing joins it any more: it has grown to a limit of the device.
+///
+/// # Safety
+/// As `queue` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hw_core_unmergeable(view: &View, id: u64) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { queue(view) }.unmergeable(id);
+    true
+}
+
 /// The device gave it back, and it is here again.
 ///
 /// # Safety

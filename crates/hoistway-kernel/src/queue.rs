@@ -16,7 +16,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use hoistway::knob::KnobError;
-use hoistway::request::Side;
+use hoistway::request::{Flags, Side};
 use hoistway::sched::{
     At, Depth, Dispatch, Entry, FlushCommand, Merged, Open, Scheduler, Search, Setup,
 };
@@ -298,6 +298,11 @@ impl<'v> Queue<'v> {
         self.remove(id_of(id));
     }
 
+    /// The kernel has found it at a limit, and lets nothing join it any more.
+    pub fn unmergeable(&mut self, id: u64) {
+        self.env.requests.get_mut(id_of(id)).flags |= Flags::NOMERGE;
+    }
+
     /// The device gave it back, and here it is again.
     pub fn requeue(&mut self, now: Instant, id: u64) {
         let (now, id) = (self.clock(now), id_of(id));
@@ -333,13 +338,18 @@ impl<'v> Queue<'v> {
     /// May this bio join that request?
     pub fn may_merge(&mut self, now: Instant, io: &Io, into: u64) -> bool {
         let now = self.clock(now);
-        self.sched.may_merge(now, io, id_of(into), &mut self.env.cx())
+        let may = self.sched.may_merge(now, io, id_of(into), &mut self.env.cx());
+        self.settle();
+        may
     }
 
     /// The scheduler's own search.
     pub fn find_merge(&mut self, now: Instant, io: &Io) -> Option<(Rq, Side)> {
         let now = self.clock(now);
-        let (id, side) = self.sched.find_merge(now, io, &mut self.env.cx())?;
+        let found = self.sched.find_merge(now, io, &mut self.env.cx());
+        // Who looks may have moved to another group, and then nobody waits for him any more.
+        self.settle();
+        let (id, side) = found?;
         Some((self.of[id.index()], side))
     }
 

@@ -248,6 +248,58 @@ fn a_full_table_refuses_and_a_neighbour_is_one_that_waits() {
     assert_eq!(shim.queue.neighbour(handles[0], Side::Front), None);
 }
 
+fn read(proc: ProcId, group: GroupId, start: u64) -> Arrival {
+    let io = Io { group, ..Io::read(0, proc, start, 8) };
+    let now = Instant::from_nanos(1);
+    Arrival { io, sync: true, queue: QueueId(0), alloc: now, began: now }
+}
+
+#[test]
+fn what_has_reached_a_limit_is_passed_over() {
+    let view = View::default();
+    let entry = hoistway::sched::find("kyber").unwrap();
+    let mut shim = Shim::new(entry, &view);
+    let proc = shim.queue.add_proc(IoPrio::NONE);
+    let bio = read(proc, GroupId::ROOT, 16).io;
+    let mut handles = Vec::new();
+    // One ends where the bio begins; the newer begins where it ends, and is found first.
+    for (rq, start) in [(1, 8), (2, 24)] {
+        let now = shim.instant();
+        let arrival = read(proc, GroupId::ROOT, start);
+        let (id, _) = shim.queue.arrive(now, &arrival, At::Tail, rq).unwrap();
+        shim.queue.insert(now, id, At::Tail);
+        handles.push(id);
+    }
+    let find = |shim: &mut Shim<'_>| shim.queue.find_merge(shim.instant(), &bio);
+    assert_eq!(find(&mut shim), Some((2, Side::Front)));
+    shim.queue.unmergeable(handles[1]);
+    assert_eq!(find(&mut shim), Some((1, Side::Back)));
+    shim.queue.unmergeable(handles[0]);
+    assert_eq!(find(&mut shim), None);
+}
+
+#[test]
+fn who_is_not_waited_for_any_more_leaves_no_timer() {
+    let view = View::default();
+    let mut device = Device::new(Sectors(1 << 24), 32);
+    device.rotational = true;
+    let entry = hoistway::sched::find("bfq").unwrap();
+    let mut queue = Queue::new(entry, device, SLOTS, Instant::ZERO, &view);
+    let proc = queue.add_proc(IoPrio::NONE);
+    let groups = [1, 2].map(|n| queue.add_group(Instant::from_nanos(n), GroupId::ROOT));
+    let now = Instant::from_nanos(10);
+    let (id, _) = queue.arrive(now, &read(proc, groups[0], 8), At::Tail, 1).unwrap();
+    queue.insert(now, id, At::Tail);
+    assert_eq!(queue.dispatch(now, QueueId(0)), Found::Issue(1));
+    queue.complete(Instant::from_nanos(20), id);
+    assert_eq!(queue.dispatch(Instant::from_nanos(20), QueueId(0)), Found::Nothing);
+    assert_ne!(view.next_timer(), u64::MAX, "it waits for the next read of the group");
+    // The next is of another group.
+    let bio = read(proc, groups[1], 16).io;
+    assert_eq!(queue.find_merge(Instant::from_nanos(30), &bio), None);
+    assert_eq!(view.next_timer(), u64::MAX);
+}
+
 #[test]
 fn numbers_of_processes_are_used_again() {
     let view = View::new();

@@ -27,7 +27,7 @@
 //! operations, so it has calls and answers only: no `expire`. A column `segments` comes last, and
 //!
 //! ```text
-//!   device     always there: "scheduler=NAME release=R rotational=R created_tick=N tick_ns=T max_sectors=N
+//!   device     always there: "scheduler=NAME release=R rotational=R created_tick=N created_ns=N tick_ns=T max_sectors=N
 //!              max_segments=N tags=N depth=N noweights timers"; release is the kernel's, such as 6.12; depth the drive's;
 //!              without `timers` none are recorded, and ours fire when they are due
 //!   merge      `request` is the one that the bio joined, where that is known
@@ -65,7 +65,7 @@ mod run;
 mod search;
 mod subject;
 
-use hoistway::sched::{bfq, kyber, mq_deadline};
+use hoistway::sched::{self, bfq, kyber, mq_deadline};
 use hoistway::setting::{Tunable, Unit};
 use hoistway::unit::{Nanos, Sectors};
 use std::collections::BTreeMap;
@@ -202,6 +202,8 @@ impl Recorded {
         match scheduler {
             "mq-deadline" => vec![named("base", self.mq_deadline_base)],
             "kyber" => vec![named("base", self.kyber_base), named("timer_in_ticks", 1)],
+            // Ours inside the kernel is as it is made: what it has been told stands in the recording.
+            name if sched::twin(name).is_some() => Vec::new(),
             _ => self.tunables.clone(),
         }
     }

@@ -41,6 +41,8 @@ pub struct Line<'a> {
 pub struct DeviceLine<'a> {
     pub rotational: bool,
     pub created_tick: u64,
+    /// The same by the clock that ours inside the kernel read; older recordings do not tell it.
+    pub created_ns: Option<u64>,
     pub noweights: bool,
     pub scheduler: Option<&'a str>,
     pub release: Option<&'a str>,
@@ -196,6 +198,7 @@ impl<'a> Line<'a> {
                 Some(("rotational", "0")) => told.rotational = false,
                 Some(("rotational", "1")) => told.rotational = true,
                 Some(("created_tick", tick)) => told.created_tick = number(tick)?,
+                Some(("created_ns", ns)) => told.created_ns = Some(number(ns)?),
                 Some(("scheduler", name)) => told.scheduler = Some(name),
                 Some(("release", release)) => told.release = Some(release),
                 Some(("tick_ns", ns)) => told.tick_ns = Some(number(ns)?),

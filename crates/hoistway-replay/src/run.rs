@@ -174,7 +174,8 @@ impl Replay {
         let created = created.ok_or("the tick of creation is later than any clock")?;
         let created = Instant::from_nanos(created);
         let name = told.scheduler.unwrap_or("bfq");
-        let subject = Subject::new(name, &env.device, SLOTS, created)?;
+        let exact = told.created_ns.filter(|&at| at < TIMES).map(Instant::from_nanos);
+        let subject = Subject::new(name, &env.device, SLOTS, created, exact.unwrap_or(created))?;
         let usual = if rotational { 4 } else { 1 };
         let buffer_kib = recorded.buffer_kib.unwrap_or(usual);
         let mut replay = Replay {
@@ -202,7 +203,7 @@ impl Replay {
         for (name, value) in recorded.settings(name) {
             replay.set(Instant::ZERO, &name, value)?;
         }
-        let weights = if told.noweights || name != "bfq" {
+        let weights = if told.noweights || !name.ends_with("bfq") {
             recorded.weights.clone()
         } else {
             recorded.all_weights()
@@ -234,7 +235,7 @@ impl Replay {
 
     fn put_weight(&mut self, now: Instant, at: usize) -> Result<(), String> {
         // The others know no weights.
-        if !matches!(self.subject, Subject::Bfq(_)) {
+        if !matches!(self.subject, Subject::Bfq(..)) {
             return Ok(());
         }
         let Group { id, weight, .. } = self.groups[at];

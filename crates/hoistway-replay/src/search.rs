@@ -58,7 +58,7 @@ impl Merger for Call<'_> {
         if of.start != begin || recorded == Some(found) {
             return found;
         }
-        let mixed = matches!(replay.subject, Subject::Bfq(_));
+        let mixed = matches!(replay.subject, Subject::Bfq(..));
         let waits = |id: &ReqId| {
             let r = &replay.env.requests[*id];
             let tree = r.op == op || mixed && (recorded == Some(*id) || r.proc == io.proc);

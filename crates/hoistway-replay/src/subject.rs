@@ -20,38 +20,43 @@ pub enum Time {
 #[derive(Debug)]
 pub enum Subject {
     /// With its slots laid open.
-    Bfq(Box<Probe>),
+    Bfq(Box<Probe>, Time),
     /// Another one.
     Other(Box<dyn Scheduler>, Time, Search),
 }
 
 impl Subject {
-    /// A fresh one; `created` is the instant of creation as its tick counter has it.
+    /// A fresh one; `created` is the instant of creation as its tick counter has it, `exact` as the clock has it.
     pub fn new(
         name: &str,
         device: &Device,
         requests: usize,
         created: Instant,
+        exact: Instant,
     ) -> Result<Subject, String> {
         let setup = Setup { device, requests, now: Instant::ZERO };
+        // Ours in the kernel read no ticks.
         let time = match name {
-            "bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, created)))),
+            "bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, created)), Time::Both)),
+            "h-bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, exact)), Time::Exact)),
             "mq-deadline" => Time::Ticks,
-            "kyber" => Time::Exact,
+            "kyber" | "h-kyber" | "h-mq-deadline" => Time::Exact,
             _ => {
                 return Err(format!(
-                    "no decisions of '{name}' can be compared; there are bfq, mq-deadline, kyber"
+                    "no decisions of '{name}' can be compared; there are bfq, mq-deadline, kyber, and h-bfq, \
+                     h-mq-deadline, h-kyber of hoistway's module"
                 ));
             }
         };
-        let entry = sched::find(name).ok_or_else(|| format!("no such scheduler: '{name}'"))?;
+        let entry = sched::find(name).or_else(|| sched::twin(name));
+        let entry = entry.ok_or_else(|| format!("no such scheduler: '{name}'"))?;
         Ok(Subject::Other((entry.build)(&setup), time, entry.search))
     }
 
     /// The scheduler.
     pub fn scheduler(&mut self) -> &mut dyn Scheduler {
         match self {
-            Subject::Bfq(probe) => probe.scheduler(),
+            Subject::Bfq(probe, _) => probe.scheduler(),
             Subject::Other(scheduler, ..) => scheduler.as_mut(),
         }
     }
@@ -59,7 +64,7 @@ impl Subject {
     /// How it is given the time.
     pub fn time(&self) -> Time {
         match self {
-            Subject::Bfq(_) => Time::Both,
+            Subject::Bfq(_, time) => *time,
             Subject::Other(_, time, _) => *time,
         }
     }
@@ -67,14 +72,14 @@ impl Subject {
     /// Who searches for merges.
     pub fn search(&self) -> Search {
         match self {
-            Subject::Bfq(_) => Search::Elevator,
+            Subject::Bfq(..) => Search::Elevator,
             Subject::Other(_, _, search) => *search,
         }
     }
 
     /// The tick of the calls from here on.
     pub fn set_tick(&mut self, tick: Instant) {
-        if let Subject::Bfq(probe) = self {
+        if let Subject::Bfq(probe, Time::Both) = self {
             probe.set_tick(tick);
         }
     }
@@ -82,14 +87,14 @@ impl Subject {
     /// The slots that have ended since they were forgotten.
     pub fn expiries(&self) -> &[Expiry] {
         match self {
-            Subject::Bfq(probe) => probe.expiries(),
+            Subject::Bfq(probe, _) => probe.expiries(),
             Subject::Other(..) => &[],
         }
     }
 
     /// Starts a new list of slots that ended.
     pub fn forget_expiries(&mut self) {
-        if let Subject::Bfq(probe) = self {
+        if let Subject::Bfq(probe, _) = self {
             probe.forget_expiries();
         }
     }
@@ -97,7 +102,7 @@ impl Subject {
     /// Its state, a line for each part.
     pub fn describe(&self) -> String {
         match self {
-            Subject::Bfq(probe) => probe.describe(),
+            Subject::Bfq(probe, _) => probe.describe(),
             Subject::Other(scheduler, ..) => {
                 let mut text = String::new();
                 scheduler.figures(&mut |f| {

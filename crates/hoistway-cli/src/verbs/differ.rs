@@ -26,6 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Schedulers that have a counterpart in the kernel.
 const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
+/// The same of ours inside a kernel that was built with the module.
+const TWINS: [&str; 3] = ["h-mq-deadline", "h-kyber", "h-bfq"];
 
 /// `hoistway differ`.
 #[derive(Debug, ClapArgs)]
@@ -35,7 +37,8 @@ const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
                   otherwise by more than 1 %. Interrupted, the same command goes on."
 )]
 pub struct Differ {
-    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency
+    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency; of the module h-mq-deadline,
+    /// h-kyber, h-bfq
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub scheduler: Vec<String>,
     /// Random scenarios of each
@@ -173,6 +176,7 @@ pub fn differ(options: &Differ) -> Result<(), Failure> {
     let schedulers = known_schedulers(&options.scheduler)?;
     check_folder(OUT, Some(&options.out), is_ours)?;
     let host = Host::new(&options.on, "interrupted; the same command goes on from there")?;
+    has_twins(&host.kernel, &schedulers)?;
     let out = Folder::open(OUT, &options.out, is_ours)?;
     let mut work = Work { options, host: &host, guests: host.guests(options.seed), out: &out };
     let all: Result<Vec<(String, Tally)>, Failure> =
@@ -209,6 +213,7 @@ pub fn record(
     }
     check_folder(OUT, out, |_| false)?;
     let host = Host::new(on, "interrupted; nothing was compared")?;
+    has_twins(&host.kernel, &schedulers)?;
     let out = out.map(|out| Folder::open(OUT, out, |_| false)).transpose()?;
     let mut guests = host.guests(1);
     let mut all = Vec::new();
@@ -248,7 +253,7 @@ const OUT: &str = "--out";
 
 /// Whether an earlier version has compared into a folder: it begins the files of its progress with its number.
 fn is_ours(dir: &Dir) -> bool {
-    let all = SCHEDULERS.iter().chain(CONTROLLERS.iter());
+    let all = SCHEDULERS.iter().chain(&TWINS).chain(CONTROLLERS.iter());
     all.into_iter().any(|s| dir.holds(&progress_file(s), Kind::Begins(&[b"0."])))
 }
 
@@ -265,16 +270,29 @@ fn kernel(on: &str) -> Result<Kernel, Failure> {
     linux::find(name).map_err(|e| Failure::Environment(e.to_string()))
 }
 
+/// Refuses a kernel that was built without ours of these names.
+fn has_twins(kernel: &Kernel, schedulers: &[String]) -> Result<(), Failure> {
+    let twin = |s: &&String| TWINS.contains(&s.as_str()) && !kernel.module.contains(s);
+    match schedulers.iter().find(twin) {
+        Some(lacking) => Err(Failure::Environment(format!(
+            "kernel {} was built without {lacking}; `hoistway linux build --with-module` builds one that has it",
+            kernel.name
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Those asked for, or all.
 fn known_schedulers(asked: &[String]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(SCHEDULERS.map(str::to_string).into());
     }
-    let known = |s: &str| SCHEDULERS.contains(&s) || CONTROLLERS.contains(&s);
+    let known = |s: &str| SCHEDULERS.contains(&s) || TWINS.contains(&s) || CONTROLLERS.contains(&s);
     match asked.iter().find(|s| !known(s)) {
         Some(other) => Err(Failure::Usage(format!(
-            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}",
+            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}, {}",
             SCHEDULERS.join(", "),
+            TWINS.join(", "),
             CONTROLLERS.join(", ")
         ))),
         None => Ok(asked.to_vec()),
@@ -638,6 +656,7 @@ mod tests {
             digest: "d".into(),
             source: String::new(),
             patches: Vec::new(),
+            module: Vec::new(),
         }
     }
 

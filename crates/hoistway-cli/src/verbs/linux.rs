@@ -45,7 +45,13 @@ pub struct Build {
     /// Apply this patch first (patch -p1); may be given several times
     #[arg(long, value_name = "FILE")]
     pub patch: Vec<PathBuf>,
-    /// What to call it [default: by its version, such as 6.1]
+    /// Take the options of its configuration from this file too; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
+    /// Build the schedulers of hoistway in, as its kernel module has them (in a source tree of hoistway)
+    #[arg(long)]
+    pub with_module: bool,
+    /// What to call it [default: by its version, such as 6.1; with the module 6.1-hoistway]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Keep the source tree that was built (about 2 GB)
@@ -80,6 +86,8 @@ fn build(args: &Build) -> Result<(), Failure> {
     let options = Options {
         source: args.source.clone(),
         patches: args.patch.clone(),
+        configs: args.config.clone(),
+        with_module: args.with_module,
         name: args.name.clone(),
         keep_tree: args.keep_tree,
     };
@@ -165,6 +173,9 @@ fn text(kernel: &Kernel, contents: &Contents) -> String {
         let _ = writeln!(out, "  patches       {}", kernel.patches.join(", "));
     }
     let _ = writeln!(out, "  schedulers    none, {}", words(&contents.schedulers));
+    if !kernel.module.is_empty() {
+        let _ = writeln!(out, "  hoistway's    {}", kernel.module.join(", "));
+    }
     let _ = writeln!(out, "  controllers   {}", words(&contents.controllers));
     let _ = writeln!(out, "  file systems  {}", words(&contents.file_systems));
     if let Some(hz) = contents.hz {
@@ -182,6 +193,7 @@ fn as_json(kernel: &Kernel, contents: &Contents) -> Value {
         "source": kernel.source,
         "patches": kernel.patches,
         "schedulers": contents.schedulers,
+        "module": kernel.module,
         "controllers": contents.controllers,
         "file_systems": contents.file_systems,
         "hz": contents.hz,

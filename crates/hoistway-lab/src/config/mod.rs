@@ -7,7 +7,7 @@ mod policy;
 pub use policy::{DEVICE, FileLine, Member, POLICIES, Policy};
 
 use crate::registry::Registry;
-use hoistway::sched::Entry;
+use hoistway::sched::{Entry, twin};
 use hoistway::setting::nearest;
 use hoistway::setting::{Tunable, TunableError, check};
 use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
@@ -53,7 +53,7 @@ pub const WBT: &str = "+wbt";
 /// The scheduler that a configuration names, settings or not, switches write-back throttling off while it is there.
 pub fn replaces_wbt(config: &str) -> bool {
     let name = config.split(['{', '+']).next().unwrap_or_default();
-    hoistway::sched::find(name).is_some_and(|entry| entry.replaces_wbt)
+    hoistway::sched::find(name).or_else(|| twin(name)).is_some_and(|entry| entry.replaces_wbt)
 }
 
 /// A scheduler as it is when it is chosen in a kernel that throttles write-back (CONFIG_BLK_WBT_MQ, on by default):
@@ -269,7 +269,7 @@ impl Config {
 
     /// BFQ, with whatever settings.
     pub fn is_bfq(&self) -> bool {
-        self.scheduler.name == "bfq"
+        matches!(self.scheduler.name, "bfq" | "h-bfq")
     }
 
     /// BFQ that raises the weight of what has just started.
@@ -313,7 +313,9 @@ fn parts_of(
     base: &str,
     known: &[&'static Entry],
 ) -> Option<(Option<&'static Policy>, &'static Entry)> {
-    let scheduler = |name: &str| known.iter().copied().find(|e| e.name == name);
+    // Ours beside the kernel's own of the same name go by the name of the kernel module.
+    let scheduler =
+        |name: &str| known.iter().copied().find(|e| e.name == name).or_else(|| twin(name));
     if let Some(entry) = scheduler(base) {
         return Some((None, entry));
     }

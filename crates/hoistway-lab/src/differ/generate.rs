@@ -4,6 +4,7 @@
 //! and where, how long they think, priorities, groups, and what changes on the way. Regions are kept small and shared
 //! now and then, or nothing would ever merge or lie next to anything else.
 
+use hoistway::sched::of_module;
 use hoistway::unit::IoPrio;
 use hoistway_machine::linux::actor::scenario::{Change, IoOrder, Load, Process, Scenario, What};
 use hoistway_replay::control::CONTROLLERS;
@@ -26,6 +27,9 @@ const SPACE: u64 = 16 << 30;
 pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario {
     if CONTROLLERS.contains(&scheduler) {
         return super::control::scenario(scheduler, seed, number, batch);
+    }
+    if let Some(of) = of_module(scheduler) {
+        return inside(scenario(of.name, seed, number, batch), scheduler);
     }
     let drive = rng::stream(seed, &format!("differ/{scheduler}/drive/{}", number / batch.max(1)))
         .one_of(DRIVES);
@@ -50,6 +54,17 @@ pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario
         processes,
         changes,
     }
+}
+
+/// The same for ours inside the kernel, where a weight is for all devices.
+fn inside(mut scenario: Scenario, scheduler: &str) -> Scenario {
+    scenario.scheduler = scheduler.into();
+    for change in &mut scenario.changes {
+        if let What::DeviceWeight(group, weight) = &change.what {
+            change.what = What::Weight(group.clone(), if *weight == 0 { 100 } else { *weight });
+        }
+    }
+    scenario
 }
 
 pub(super) fn chance(r: &mut Rng, percent: u64) -> bool {
@@ -248,7 +263,7 @@ mod tests {
 
     #[test]
     fn every_scenario_can_be_read_again() {
-        for scheduler in ["mq-deadline", "kyber", "bfq"] {
+        for scheduler in ["mq-deadline", "kyber", "bfq", "h-mq-deadline", "h-kyber", "h-bfq"] {
             for n in 0..200 {
                 let scenario = scenario(scheduler, 7, n, 20);
                 assert_eq!(
@@ -264,6 +279,9 @@ mod tests {
     fn a_seed_repeats_and_a_batch_shares_its_drive() {
         assert_eq!(scenario("bfq", 1, 5, 20), scenario("bfq", 1, 5, 20));
         assert_ne!(scenario("bfq", 1, 5, 20), scenario("bfq", 2, 5, 20));
+        let (own, ours) = (scenario("kyber", 1, 5, 20), scenario("h-kyber", 1, 5, 20));
+        assert_eq!(Scenario { scheduler: "kyber".into(), ..ours.clone() }, own);
+        assert_ne!(ours, own);
         assert!(
             (20..40).all(|n| scenario("bfq", 1, n, 20).drive == scenario("bfq", 1, 20, 20).drive)
         );

@@ -1,5 +1,6 @@
 //! Differences that are understood and left as they are.
 
+use hoistway::sched::of_module;
 use hoistway_replay::Difference;
 
 /// A difference, and whose it is.
@@ -67,6 +68,7 @@ fn more_out_than_there_are(state: &str) -> bool {
 
 /// The listed difference that this is.
 pub fn find(scheduler: &str, difference: &Difference) -> Option<&'static Known> {
+    let scheduler = of_module(scheduler).map_or(scheduler, |of| of.name);
     KNOWN.iter().find(|k| k.scheduler == scheduler && (k.matches)(difference))
 }
 

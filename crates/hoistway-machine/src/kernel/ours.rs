@@ -1,7 +1,7 @@
 //! hoistway's own schedulers in this kernel: what its module calls them, and where their groups have their files.
 
 use super::System;
-use hoistway::sched::{find, module_name};
+use hoistway::sched::{find, module_name, twin};
 use hoistway_sim::world::Job;
 use std::borrow::Cow;
 
@@ -10,18 +10,26 @@ pub(crate) const MODULE: &str = "hoistway";
 /// Schedulers of the kernel's own: their names never mean the module's.
 const KERNELS: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
 
+/// Whether a name means a scheduler of the kernel's own.
+pub(crate) fn is_kernels(scheduler: &str) -> bool {
+    KERNELS.contains(&scheduler)
+}
+
 /// What the module calls a scheduler; `None`: it has none that the name could mean.
 fn in_module(scheduler: &str) -> Option<&'static str> {
-    if KERNELS.contains(&scheduler) { None } else { module_name(find(scheduler)?) }
+    if is_kernels(scheduler) {
+        return None;
+    }
+    module_name(find(scheduler).or_else(|| twin(scheduler))?)
 }
 
 /// Whether a scheduler of that name would be the module's.
-pub(super) fn has(scheduler: &str) -> bool {
+pub(crate) fn has(scheduler: &str) -> bool {
     in_module(scheduler).is_some()
 }
 
 /// The name by which a queue that offers these has a scheduler: its own, or the module's.
-pub(super) fn name_here<'a>(scheduler: &'a str, offered: &[String]) -> Option<&'a str> {
+pub(crate) fn name_here<'a>(scheduler: &'a str, offered: &[String]) -> Option<&'a str> {
     let there = |name: &&str| offered.iter().any(|o| o == name);
     Some(scheduler).filter(there).or_else(|| in_module(scheduler).filter(there))
 }
@@ -74,7 +82,8 @@ mod tests {
         assert_eq!(here("paternoster"), Some("paternoster"));
         assert_eq!(here("deadline-zoccolo"), Some("zoccolo"));
         assert_eq!(here("deadline"), Some("h-deadline"));
-        // Whoever says bfq means the kernel's.
+        // Whoever says bfq means the kernel's, and h-bfq ours.
+        assert_eq!((here("h-bfq"), here("h-kyber")), (Some("h-bfq"), None));
         assert_eq!((here("bfq"), here("sio"), here("nobody's")), (None, None, None));
     }
 
@@ -82,6 +91,7 @@ mod tests {
     fn weights_go_to_the_file_of_who_shares_by_them() {
         assert_eq!(group_file("bfq", "weight"), "io.bfq.weight");
         assert_eq!(group_file("paternoster", "weight"), "io.hoistway.weight");
+        assert_eq!(group_file("h-bfq", "weight"), "io.hoistway.weight");
         assert_eq!(group_file("cfq", "weight"), "io.hoistway.weight");
     }
 }

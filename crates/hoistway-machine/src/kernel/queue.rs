@@ -376,12 +376,18 @@ pub(crate) fn scheduler_lack(scheduler: &str, kernel: &str, offered: &[String]) 
         let why = format!("{kernel} was built without it; it offers {offers}");
         return Lack::new(what, why, format!("needs a source with {option}"));
     }
+    let remedy = match super::ours::has(scheduler) {
+        true => {
+            "`hoistway linux build --with-module` builds one that has it; or compare it in the simulator: --on sim"
+        }
+        false => "compare it in the simulator: --on sim",
+    };
     if LEGACY.contains(&scheduler) {
         let why = "it belongs to the legacy block layer, which Linux 5.0 took out";
-        return Lack::new(what, why, "compare it in the simulator: --on sim");
+        return Lack::new(what, why, remedy);
     }
     let why = format!("{kernel} has no such scheduler; it offers {offers}");
-    Lack::new(what, why, "compare it in the simulator: --on sim")
+    Lack::new(what, why, remedy)
 }
 
 /// mq-deadline's limit of tags for what is not read synchronously.

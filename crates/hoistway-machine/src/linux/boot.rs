@@ -465,6 +465,7 @@ mod tests {
             digest: String::new(),
             source: String::new(),
             patches: Vec::new(),
+            module: Vec::new(),
         };
         (kernel, DriveFile::load("null-block").unwrap())
     }

@@ -28,6 +28,8 @@ pub struct Kernel {
     pub source: String,
     /// Names of the patches that were applied.
     pub patches: Vec<String>,
+    /// Schedulers of hoistway's module that is built in, by the module's names.
+    pub module: Vec<String>,
 }
 
 /// What a kernel contains, by its configuration.
@@ -93,7 +95,10 @@ impl Kernel {
             let value = table.get(key).and_then(toml::Value::as_str).map(str::to_string);
             value.ok_or_else(|| format!("no `{key}`"))
         };
-        let patches = table.get("patches").and_then(toml::Value::as_array).ok_or("no `patches`")?;
+        let list = |key: &str| {
+            let values = table.get(key).and_then(toml::Value::as_array)?.iter();
+            Some(values.filter_map(|v| v.as_str().map(str::to_string)).collect::<Vec<_>>())
+        };
         Ok(Kernel {
             name: name.to_string(),
             release: field("release")?,
@@ -101,7 +106,9 @@ impl Kernel {
             config: folder.join(CONFIG),
             digest: field("digest")?,
             source: field("source")?,
-            patches: patches.iter().filter_map(|p| p.as_str().map(str::to_string)).collect(),
+            patches: list("patches").ok_or("no `patches`")?,
+            // Kernels without it do not say so.
+            module: list("module").unwrap_or_default(),
         })
     }
 
@@ -113,8 +120,13 @@ impl Kernel {
         {
             table.insert(key.into(), value.as_str().into());
         }
-        let patches: Vec<toml::Value> = self.patches.iter().map(|p| p.as_str().into()).collect();
-        table.insert("patches".into(), patches.into());
+        let list = |words: &[String]| -> toml::Value {
+            words.iter().map(|word| toml::Value::from(word.as_str())).collect::<Vec<_>>().into()
+        };
+        table.insert("patches".into(), list(&self.patches));
+        if !self.module.is_empty() {
+            table.insert("module".into(), list(&self.module));
+        }
         table.to_string()
     }
 }
@@ -284,6 +296,7 @@ mod tests {
             digest: "d".into(),
             source: "/usr/src/linux-source-6.1.tar.xz".into(),
             patches: vec!["a \"quoted\".patch".into()],
+            module: if name.ends_with("-hoistway") { vec!["h-bfq".into()] } else { Vec::new() },
         };
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join(MANIFEST), kernel.manifest()).unwrap();
@@ -307,6 +320,9 @@ mod tests {
         kernel(&folder, ".building-8.0", "8.0");
         assert_eq!(list_in(&folder).unwrap(), [old.clone(), new.clone()]);
         assert_eq!(find_in(&folder, None).unwrap(), new);
+        let with_module = kernel(&folder, "6.12-hoistway", "6.12.9");
+        assert_eq!(find_in(&folder, None).unwrap(), with_module, "it has all that the other has");
+        fs::remove_dir_all(folder.join("6.12-hoistway")).unwrap();
         assert_eq!(find_in(&folder, Some("mine")).unwrap(), old);
         let error = find_in(&folder, Some("7.0")).unwrap_err().to_string();
         assert_eq!(

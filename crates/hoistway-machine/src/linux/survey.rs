@@ -4,7 +4,7 @@
 //! a patch.
 
 use super::guest::DISK;
-use crate::kernel::{Lack, Queue, System, put, scheduler_lack};
+use crate::kernel::{Lack, Queue, System, name_here, put, scheduler_lack};
 use hoistway_run::encode;
 use hoistway_sim::world::Job;
 use serde::{Deserialize, Serialize};
@@ -70,8 +70,10 @@ impl Survey {
     /// Why the configuration of a job cannot run under this kernel; the first reason found. `name`: of the kernel.
     pub fn lacks(&self, job: &Job<'_>, name: &str) -> Option<Lack> {
         let scheduler = job.scheduler.entry.name;
-        let Some((_, known)) = self.schedulers.iter().find(|(known, _)| known == scheduler) else {
-            let offered: Vec<String> = self.schedulers.iter().map(|s| s.0.clone()).collect();
+        let offered: Vec<String> = self.schedulers.iter().map(|s| s.0.clone()).collect();
+        let here = name_here(scheduler, &offered);
+        let known = here.and_then(|here| self.schedulers.iter().find(|(known, _)| known == here));
+        let Some((_, known)) = known else {
             return Some(scheduler_lack(scheduler, name, &offered));
         };
         if let Some((tunable, _)) = job.scheduler.set.iter().find(|(n, _)| !known.contains(n)) {

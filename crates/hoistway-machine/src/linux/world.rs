@@ -14,7 +14,7 @@ use super::guest::{ERROR, JOB, OUTCOME, SURVEY, Task};
 use super::kernels::{Kernel, find};
 use super::survey::Survey;
 use crate::MachineError;
-use crate::kernel::{Lack, MAX_REQUEST, check_shared_memory};
+use crate::kernel::{Lack, MAX_REQUEST, check_shared_memory, is_kernels};
 use crate::{os, programs};
 use hoistway::setting::Unit;
 use hoistway::{Instant, Nanos};
@@ -154,9 +154,12 @@ impl Linux {
         }
     }
 
-    /// The job without what the kernel's version decides: `base` of BFQ.
+    /// The job without what the kernel's version decides: `base` of its own BFQ.
     fn as_kernel_says<'a>(&self, job: &Job<'a>) -> Result<Job<'a>, Lack> {
         let mut job = job.clone();
+        if !is_kernels(job.scheduler.entry.name) {
+            return Ok(job);
+        }
         let spec = &mut job.scheduler;
         let base = spec.entry.tunables.iter().find(|t| t.name == "base");
         let Some(at) = spec.set.iter().position(|(name, _)| name == "base") else {

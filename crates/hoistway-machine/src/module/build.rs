@@ -48,11 +48,14 @@ macro_rules! files {
 /// The shim.
 const SHIM: &[(&str, &str)] = files!(
     "Kbuild" "hoistway.h" "hoistway_compat.h" "hoistway_core.h" "hoistway_divide.c" "hoistway_elevator.c" "hoistway_flush.c"
-    "hoistway_group.c" "hoistway_guard.S" "hoistway_limits.c" "hoistway_memory.c" "hoistway_module.c"
+    "hoistway_group.c" "hoistway_guard.S" "hoistway_limits.c" "hoistway_memory.c" "hoistway_module.c" "hoistway_request.h" "hoistway_thunks.S"
 );
 
 /// Where a package has the core, beside the folder of the program.
 const PACKAGED: &str = "../share/hoistway/module/core.o";
+/// The core beside the shim, and how it was made.
+const CORE: &str = "hoistway_rust.o_shipped";
+const CORE_MADE: &str = ".hoistway_rust.o.cmd";
 /// The module's file.
 pub(super) const KO: &str = "hoistway.ko";
 
@@ -79,12 +82,12 @@ pub fn build(
     let log = scratch.path.join("log");
     watch("headers of the block layer");
     headers.block_headers(options.kernel_source.as_deref(), &work.join("block"), &log)?;
-    let object = work.join("hoistway_rust.o_shipped");
+    let object = work.join(CORE);
     let core = core_for(options, &object, watch)?;
     watch("tables of the core");
     prepare(&headers, &object, &log)?;
     // kbuild looks for how a file was made before it takes one as it is.
-    write(&work.join(".hoistway_rust.o.cmd"), "")?;
+    write(&work.join(CORE_MADE), "")?;
     watch("compiling the shim");
     let mut make = Command::new("make");
     make.arg("-C").arg(&headers.folder).arg(format!("M={}", work.display())).arg("modules");
@@ -93,6 +96,20 @@ pub fn build(
     let path = keep(&work.join(KO), options.out.as_deref(), &headers.release)?;
     let bytes = fs::metadata(&path).map_err(os(path.display().to_string()))?.len();
     Ok(BuiltModule { path, release: headers.release, core, bytes })
+}
+
+/// What a kernel of `hoistway linux build` has of the module: its files by their names, the core among them.
+pub(crate) fn built_in(
+    watch: &mut dyn FnMut(&str),
+) -> Result<Vec<(String, Vec<u8>)>, MachineError> {
+    let scratch = BuildFolder::new()?;
+    let object = scratch.path.join(CORE);
+    core_for(&ModuleOptions::default(), &object, watch)?;
+    let core = fs::read(&object).map_err(os(object.display().to_string()))?;
+    let shim = SHIM.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec()));
+    // kbuild looks for how a file was made before it takes one as it is.
+    let made = [(CORE.to_string(), core), (CORE_MADE.to_string(), Vec::new())];
+    Ok(shim.chain(made).collect())
 }
 
 /// The core: named, packaged, or made.

@@ -19,6 +19,7 @@ mod object;
 mod tools;
 
 pub use assembly::FRAME_LIMIT;
+pub(crate) use build::built_in;
 pub use build::{BuiltModule, ModuleOptions, build};
 pub use dkms::write_dkms;
 pub use install::{Installed, Module, install, list, remove};

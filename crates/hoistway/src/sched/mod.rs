@@ -9,6 +9,7 @@ mod lane;
 mod seek;
 mod software_queue;
 mod tick;
+mod twins;
 
 pub mod adios;
 pub mod bfq;
@@ -31,6 +32,7 @@ use crate::stage::{Stage, StageInfo};
 use crate::target::TargetState;
 use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use alloc::boxed::Box;
+pub use twins::{TWINS, twin};
 
 /// Which tags a bio may have when it asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 mod load;
 pub mod scenario;
 
+use crate::kernel::group_file;
 use crate::kernel::queue::moved_tunable;
 use hoistway::unit::IoPrio;
 use scenario::{Change, DEV, Load, Scenario, What};
@@ -223,7 +224,7 @@ impl<'a> Guest<'a> {
     }
 
     fn weigh(&mut self, group: &str, weight: u32) -> Result<(), String> {
-        let file = self.folder(group).join("io.bfq.weight");
+        let file = self.folder(group).join(group_file(&self.scenario.scheduler, "weight"));
         self.put("weight", group, &weight.to_string(), &file, &weight.to_string())
     }
 
@@ -405,10 +406,11 @@ impl<'a> Guest<'a> {
             self.note_statistics()?;
         }
         self.end_recording()?;
-        if self.scenario.scheduler == "bfq" {
+        let scheduler = self.scenario.scheduler.as_str();
+        if matches!(scheduler, "bfq" | "h-bfq") {
             // What is written through the page cache later may be theirs: then at least with the usual weight.
             for group in &self.groups {
-                write(self.folder(group).join("io.bfq.weight"), "100")?;
+                write(self.folder(group).join(group_file(scheduler, "weight")), "100")?;
             }
         }
         for group in std::mem::take(&mut self.groups).iter().rev() {

@@ -4,6 +4,7 @@ use super::{LOG, OLD, Options, Source, TREE, WORK};
 use crate::MachineError;
 use crate::linux::kernels::{self, CONFIG, IMAGE, Kernel, MANIFEST};
 use crate::os;
+use hoistway::sched::{SCHEDULERS, module_name};
 use hoistway_files::{Dir, Kind, PlaceError};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -74,6 +75,7 @@ impl Work {
             digest: facts.digest,
             source: source.path.display().to_string(),
             patches: options.patches.iter().map(name).collect(),
+            module: if options.with_module { in_module() } else { Vec::new() },
         };
         let copy = |from: &str, to: &str| {
             let from = self.tree().join(from);
@@ -99,6 +101,11 @@ impl Work {
         }
         Ok(kernel)
     }
+}
+
+/// What the module calls its schedulers.
+fn in_module() -> Vec<String> {
+    SCHEDULERS.iter().filter_map(|entry| module_name(entry)).map(str::to_string).collect()
 }
 
 impl Drop for Work {

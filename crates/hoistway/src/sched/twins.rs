@@ -1,0 +1,50 @@
+//! Ours beside the kernel's own of the same name, in one kernel: a table of both has two names. Nothing else is different.
+
+use super::{Entry, bfq, kyber, mq_deadline};
+use crate::stage::StageInfo;
+
+macro_rules! twin {
+    ($name:literal, $of:expr) => {
+        Entry { stage: StageInfo { name: $name, ..$of.stage }, ..$of }
+    };
+}
+
+static BFQ: Entry = twin!("h-bfq", bfq::ENTRY);
+static KYBER: Entry = twin!("h-kyber", kyber::ENTRY);
+static MQ_DEADLINE: Entry = twin!("h-mq-deadline", mq_deadline::ENTRY);
+
+/// Those that the kernel has too, by the names of the kernel module. No list has them: in the simulator they are what is
+/// called without `h-`.
+pub static TWINS: &[&Entry] = &[&MQ_DEADLINE, &BFQ, &KYBER];
+
+/// The twin of that name.
+pub fn twin(name: &str) -> Option<&'static Entry> {
+    TWINS.iter().copied().find(|e| e.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::{SCHEDULERS, find, module_name, of_module};
+
+    #[test]
+    fn each_is_the_scheduler_that_the_module_calls_so() {
+        for twin in TWINS {
+            let of = of_module(twin.name).unwrap();
+            assert_eq!(module_name(twin), Some(twin.name));
+            assert_eq!(
+                find(twin.name).map(|e| e.name),
+                None,
+                "{} is no name of the registry",
+                twin.name
+            );
+            assert!(
+                SCHEDULERS
+                    .iter()
+                    .any(|e| e.name == of.name && format!("h-{}", e.name) == twin.name)
+            );
+            assert_eq!((twin.summary, twin.tunables.len()), (of.summary, of.tunables.len()));
+            assert_eq!(twin.replaces_wbt, of.replaces_wbt);
+        }
+    }
+}

@@ -152,15 +152,16 @@ missed() { # CSV
 syncs() {
   python3 - "$ours" "$disks" "$out"/{kept,nvme}/records/histograms.json.gz <<'P'
 import gzip, json, sys
-count = {}
+count, seeds = {}, set()
 for file in sys.argv[3:]:
     for cell in json.load(gzip.open(file))["cells"]:
         if cell["workload"] == "mixed-sync" and cell["drive"] not in sys.argv[2].split(","):
             made = sum(p["ios"] for rep in cell["reps"] for p in rep["procs"] if p["name"].startswith("sync"))
+            seeds.add(len(cell["reps"]))
             count.setdefault(cell["drive"], {})[cell["config"]] = made
 parts = sorted((100 * of[sys.argv[1]] / max(of["none-none"], 1), drive) for drive, of in count.items())
 less = ", ".join(f"{drive} {part:.0f}" for part, drive in parts if part < 100)
-print(f"`mixed-sync` beside none, fdatasyncs made: at least as many on {sum(part >= 100 for part, _ in parts)} of {len(parts)} drives; in %: {less}.")
+print(f"`mixed-sync`: {sum(part >= 100 for part, _ in parts)} of {len(parts)} drives make as many fdatasyncs as under none, others in %: {less} (seeds: {', '.join(map(str, sorted(seeds)))}).")
 P
 }
 

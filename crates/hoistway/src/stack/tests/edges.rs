@@ -413,7 +413,9 @@ fn a_flush_of_another_queue_gets_a_place_at_a_full_device() {
                 *io = Io::read(io.id.0, io.proc, n * 4096, 8);
             })
         };
-        (0..8).for_each(|n| drop(read(&mut rig, n)));
+        for n in 0..8 {
+            read(&mut rig, n);
+        }
         let flush = rig.submit(ProcId(5), |io| {
             (io.op, io.sectors, io.cpu) = (Op::Flush, Sectors(0), 3);
         });

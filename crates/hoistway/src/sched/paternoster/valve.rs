@@ -35,7 +35,7 @@ mod rows;
 mod scatter;
 
 use super::epoch::{Around, Done, Measured, Meter, RateSample};
-use super::measure::{Epochs, Permille, SectorRate, UNIT, Units};
+use super::measure::{Epochs, Permille, SectorRate, Units};
 use crate::unit::{Instant, Sectors};
 use pairs::{Pairs, Scatter};
 use scatter::{ByPairs, Trial};
@@ -76,7 +76,7 @@ pub(super) enum Phase {
     Proof { asked: Asked, best: RateSample },
     Down { slow: Epochs },
     Confirm { refused: Refused },
-    Cut { slow: Epochs, asked: CutAsked },
+    Cut { slow: Epochs },
     Hold { left: Epochs },
     Pairs { trial: Trial, pairs: Pairs },
 }
@@ -106,7 +106,7 @@ impl Phase {
     /// Epochs in a row that were not held and slow, or tried in vain.
     fn slow(&self) -> Epochs {
         match *self {
-            Phase::Down { slow } | Phase::Cut { slow, .. } => slow,
+            Phase::Down { slow } | Phase::Cut { slow } => slow,
             _ => Epochs(0),
         }
     }
@@ -121,15 +121,6 @@ pub(super) enum Asked {
     Refused(Refused),
     /// A Hold is over.
     Held,
-}
-
-/// Why smaller pieces are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CutAsked {
-    /// Before a valve that holds less than two.
-    Early,
-    /// The valve is as small as it goes.
-    Last,
 }
 
 /// A valve that was too small, and its rate.
@@ -404,7 +395,7 @@ impl Valve {
             Phase::Proof { asked, best } => self.rows_proven(measured, asked, best, around),
             Phase::Down { slow } => self.down(measured, slow, around),
             Phase::Confirm { refused } => self.confirm(rate, refused, around),
-            Phase::Cut { slow, asked } => self.tried_cut(measured, slow, asked, around),
+            Phase::Cut { slow } => self.tried_cut(measured, slow, around),
             Phase::Hold { left } if measured.held => self.hold(measured, left, around),
             Phase::Hold { .. } => {}
             Phase::Pairs { trial, pairs } => self.pair(measured, trial, pairs, around),
@@ -543,7 +534,8 @@ impl Valve {
         if !self.worth_cutting(around) {
             return self.hold_for(HOLD.doubled(self.backoff), around);
         }
-        self.try_cut(CutAsked::Last, around);
+        let limits = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
+        self.put(Phase::Cut { slow: Epochs(0) }, limits, around);
     }
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
@@ -554,16 +546,14 @@ impl Valve {
         self.ceiling.time_of(self.knee.cut) > u128::from(around.service_least.0 / 4)
     }
 
-    fn tried_cut(&mut self, measured: &Measured, slow: Epochs, asked: CutAsked, around: Around) {
+    fn tried_cut(&mut self, measured: &Measured, slow: Epochs, around: Around) {
         if measured.held && measured.sample.rate.is_enough_of(self.ceiling, self.loss) {
             self.knee.cut = self.in_force.cut;
             self.step_down(around);
-        } else if measured.held && asked == CutAsked::Early {
-            self.less(around);
         } else if measured.held || slow >= SLOW {
             self.hold_for(HOLD.doubled(self.backoff), around);
         } else {
-            self.phase = Phase::Cut { slow: slow.one_more(), asked };
+            self.phase = Phase::Cut { slow: slow.one_more() };
         }
     }
 
@@ -618,25 +608,13 @@ impl Valve {
         Limits { k, cut, row: self.knee.row }
     }
 
-    /// The next smaller valve, if there is one. A valve of less than two pieces leaves one inside: smaller pieces first.
+    /// The next smaller valve, if there is one.
     fn step_down(&mut self, around: Around) {
         if self.knee.k <= LEAST || self.fixed.k.is_some() {
             return self.cut_or_hold(around);
         }
-        if self.worth_cutting(around) && quarter_less(self.knee.k) < of_piece(self.knee.cut) * 2 {
-            return self.try_cut(CutAsked::Early, around);
-        }
-        self.less(around);
-    }
-
-    fn less(&mut self, around: Around) {
         let limits = Limits { k: quarter_less(self.knee.k), ..self.knee };
         self.put(Phase::Down { slow: Epochs(0) }, limits, around);
-    }
-
-    fn try_cut(&mut self, asked: CutAsked, around: Around) {
-        let limits = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
-        self.put(Phase::Cut { slow: Epochs(0), asked }, limits, around);
     }
 
     fn down_from(&mut self, k: Units, cut: Sectors, slow: Epochs, around: Around) {
@@ -663,11 +641,6 @@ impl Valve {
 /// The next smaller valve.
 fn quarter_less(k: Units) -> Units {
     (k * 3 / 4).max(LEAST)
-}
-
-/// Of one request of that size.
-fn of_piece(cut: Sectors) -> Units {
-    Units(UNIT + cut.0)
 }
 
 /// The next larger cut.
@@ -818,19 +791,6 @@ mod tests {
             // Less than the ceiling: the pieces are too small. More: credit that was saved up says nothing.
             let valve = confirmed_at(percent);
             assert_eq!((valve.knee.k, valve.knee.cut), (Units::whole(24), UNCUT), "{percent}");
-        }
-    }
-
-    #[test]
-    fn smaller_pieces_are_tried_before_a_valve_of_less_than_two() {
-        let mut valve = Valve::new(Instant::ZERO);
-        valve.see_lane(AROUND);
-        valve.ceiling = SectorRate(600_000);
-        for (k, phase) in [(46, "Down"), (45, "Cut")] {
-            // Two pieces of 128 KiB are 34 units, and the next valve is three quarters of this one.
-            valve.knee = Limits { k: Units::whole(k), cut: CUT_FIRST, row: Units(0) };
-            valve.step_down(AROUND);
-            assert!(alloc::format!("{:?}", valve.phase()).starts_with(phase), "{k}");
         }
     }
 }

@@ -26,6 +26,7 @@ struct Row {
 }
 
 const SSD: &str = "samsung-970-pro";
+const SATA: &str = "plextor-px-256m5s";
 const DISK: &str = "hitachi-hts727550a9e364";
 
 /// Commands are windows of 256 KiB.
@@ -56,12 +57,17 @@ fn starts(o: &Outcome) -> bool {
 
 const ROWS: &[Row] = &[
     row(SSD, "none", "reader", "", 4, reads_windows),
+    row(SATA, "none", "reader", "", 20, reads_windows),
     row(DISK, "none", "reader", "", 60, reads_windows),
     row(SSD, "bfq", "reader", "", 4, reads),
     row(DISK, "bfq", "reader", "", 60, reads),
-    row(SSD, "none", "writer", "dsync = 1", 2, syncs),
-    row(SSD, "bfq", "writer", "dsync = 1", 2, syncs),
-    row(SSD, "none", "writer", "dsync = 0", 4, writes_back),
+    row(SSD, "none", "writer", "dsync = 1", 4, syncs),
+    row(SATA, "none", "writer", "dsync = 1", 20, syncs),
+    row(DISK, "none", "writer", "dsync = 1", 240, syncs),
+    row(SSD, "bfq", "writer", "dsync = 1", 4, syncs),
+    row(SSD, "none", "writer", "dsync = 0", 8, writes_back),
+    row(SATA, "none", "writer", "dsync = 0", 40, writes_back),
+    row(DISK, "none", "writer", "dsync = 0", 120, writes_back),
     row(SSD, "none", "app_start", STARTS, 20, starts),
 ];
 

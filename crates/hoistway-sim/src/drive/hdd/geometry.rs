@@ -6,12 +6,14 @@
 //! of a range is the difference of two clocks, and a rotation wait is one remainder.
 
 use crate::drive::DriveFile;
+use crate::drive::rate::Divisor;
 
 /// Geometry and times of one actuator.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     /// One revolution in ns.
     pub rev: u64,
+    by_rev: Divisor,
     /// One revolution and a track switch in ns.
     track_ns: u64,
     tracks_per_zone: u64,
@@ -35,6 +37,8 @@ struct Zone {
 pub(super) struct MediaPos {
     /// Media clock in ns.
     pub clock: u64,
+    /// The clock modulo one revolution.
+    pub angle: u64,
     /// Cylinder.
     pub cyl: u64,
 }
@@ -82,7 +86,8 @@ impl Geometry {
         }
         let cylinders = (tracks_per_zone * zone_count / heads).max(2);
         let seek = Seek::new(file, cylinders);
-        Some(Geometry { rev, track_ns, tracks_per_zone, heads, zones, seek })
+        let by_rev = Divisor::new(rev);
+        Some(Geometry { rev, by_rev, track_ns, tracks_per_zone, heads, zones, seek })
     }
 
     fn zone(&self, lba: u64) -> usize {
@@ -96,10 +101,18 @@ impl Geometry {
         let track = offset / zone.track_bytes;
         let rest = offset - track * zone.track_bytes;
         let tracks = z as u64 * self.tracks_per_zone + track;
-        MediaPos {
-            clock: tracks * self.track_ns + (rest as f64 * zone.ns_per_byte) as u64,
-            cyl: tracks / self.heads,
-        }
+        let clock = tracks * self.track_ns + (rest as f64 * zone.ns_per_byte) as u64;
+        self.at_clock(clock, tracks / self.heads)
+    }
+
+    /// The place with this clock, which lies in this cylinder.
+    pub fn at_clock(&self, clock: u64, cyl: u64) -> MediaPos {
+        MediaPos { clock, angle: self.angle(clock), cyl }
+    }
+
+    /// The angle of a clock or an instant.
+    pub fn angle(&self, t: u64) -> u64 {
+        self.by_rev.div_rem(t).1
     }
 
     /// Sustained rate at a byte, in bytes per ns.
@@ -107,9 +120,10 @@ impl Geometry {
         self.zones[self.zone(lba)].rate
     }
 
-    /// Time from `t` until the byte with this clock (or angle) comes under the head.
-    pub fn rotation(&self, clock: u64, t: u64) -> u64 {
-        let (angle, phase) = (clock % self.rev, t % self.rev);
+    /// From a time at angle `phase` the byte at `angle` comes under the head after this time, and after whole turns
+    /// more.
+    #[inline]
+    pub fn rotation(&self, angle: u64, phase: u64) -> u64 {
         let wait = if angle >= phase { angle - phase } else { angle + self.rev - phase };
         if wait + SLACK_NS > self.rev { 0 } else { wait }
     }
@@ -219,7 +233,7 @@ mod tests {
             for _ in 0..pairs {
                 let (a, b) = (g.place(r.below(capacity)), g.place(r.below(capacity)));
                 let seek = g.seek.time(a.cyl.abs_diff(b.cyl));
-                sum += (seek + g.rotation(b.clock, r.below(1 << 40) + seek)) as f64;
+                sum += (seek + g.rotation(b.angle, g.angle(r.below(1 << 40) + seek))) as f64;
             }
             let wanted = file.f64("hdd", "seek_avg_ms") * 1e6 + g.rev as f64 / 2.0;
             let mean = sum / f64::from(pairs);

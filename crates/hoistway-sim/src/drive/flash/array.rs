@@ -2,10 +2,10 @@
 //! to 4.5). A die is the smallest unit that reads independently.
 
 use super::FlashParams;
+use super::releases::Releases;
 use crate::drive::rate::{Divisor, Rate};
 use crate::drive::reserve;
 use crate::rng::{self, Rng};
-use std::collections::VecDeque;
 
 /// Pending bytes that stay longer are programmed as a partial unit, ns (specs/drives.md 4.4).
 const PARTIAL_AFTER: u64 = 10_000_000;
@@ -51,10 +51,8 @@ pub(super) struct Array {
     params: FlashParams,
     fold_rate: Option<Rate>,
     reclaim_rate: Option<Rate>,
-    /// Units that are programmed or wait for it, by time of release: (release, bytes).
-    buffer: VecDeque<(u64, u64)>,
-    /// Their bytes.
-    buffered: u64,
+    /// Units that are programmed or wait for it.
+    buffer: Releases,
     /// When the last write fitted.
     admitted: u64,
     /// Bytes that do not fill a unit yet, and since when.
@@ -96,8 +94,7 @@ impl Array {
             jitter: Jitter::new(rng::stream(seed, &format!("drive/{name}/read"))),
             fold_rate: rate(params.slc_fold_mb_s),
             reclaim_rate: rate(params.idle_reclaim_mb_s),
-            buffer: VecDeque::new(),
-            buffered: 0,
+            buffer: Releases::new(params.dies, params.program),
             admitted: 0,
             pending: 0,
             pending_since: 0,
@@ -175,14 +172,8 @@ impl Array {
     /// next write at once, before that release: with a full buffer seven of eight small writes would not wait at
     /// all, and overtake all that do. Writes are admitted in their order.
     pub fn accept(&mut self, now: u64, moved: u64, len: u64) -> u64 {
-        let mut t = moved.max(self.admitted);
-        self.release_until(t);
-        while self.buffered + self.pending + len > self.params.write_buffer {
-            let Some(&(release, bytes)) = self.buffer.front() else { break };
-            self.buffer.pop_front();
-            self.buffered -= bytes;
-            t = t.max(release);
-        }
+        let room = self.params.write_buffer.saturating_sub(self.pending + len);
+        let t = moved.max(self.admitted).max(self.buffer.shrink(room));
         self.admitted = t;
         if self.pending == 0 {
             self.pending_since = now;
@@ -202,16 +193,6 @@ impl Array {
         self.random_share += (v - self.random_share) * weight;
     }
 
-    fn release_until(&mut self, t: u64) {
-        while let Some(&(release, bytes)) = self.buffer.front() {
-            if release > t {
-                break;
-            }
-            self.buffer.pop_front();
-            self.buffered -= bytes;
-        }
-    }
-
     /// Programs one unit, or what is pending if that is less, on the next die.
     fn program(&mut self, now: u64, unit: u64) {
         let bytes = unit.min(self.pending);
@@ -225,16 +206,9 @@ impl Array {
         let release = die.program_free;
         self.programmed_until = self.programmed_until.max(release);
         self.pending -= bytes;
-        self.buffered += bytes;
         // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
-        // not hold back the space of later ones. Releases are nearly sorted.
-        match self.buffer.back() {
-            Some(&(latest, _)) if latest > release => {
-                let place = self.buffer.partition_point(|&(r, _)| r <= release);
-                self.buffer.insert(place, (release, bytes));
-            }
-            _ => self.buffer.push_back((release, bytes)),
-        }
+        // not hold back the space of later ones.
+        self.buffer.push(now, release, bytes);
     }
 
     /// SLC cache, clean pool, write amplification.

@@ -3,7 +3,7 @@
 //! The drive is a set of resources, each a time from which it is free: the controller, the link (one
 //! or two directions), every channel, every die. A command reserves what it needs when it is taken;
 //! its completion is known from then on, so that there is one event per command and not one per
-//! flash operation. Order of taking: [`arbiter`]. Dies, buffer and programs: [`array`].
+//! flash operation. Order of taking: [`arbiter`]. Dies, buffer and programs: [`array`], [`releases`].
 //!
 //! *Dispatch gate*: a command is taken only while controller and link are reserved for no more than
 //! `dispatch_window_us`; what waits behind it can still be reordered. The moments at which the gate
@@ -18,6 +18,7 @@
 
 mod arbiter;
 mod array;
+mod releases;
 
 use super::keys::Key;
 use super::rate::{Coming, Rate, us};

@@ -331,7 +331,7 @@ mod tests {
         );
         fs::write(folder.join("mine").join(MANIFEST), "release = 1").unwrap();
         let error = list_in(&folder).unwrap_err().to_string();
-        assert!(error.contains("mine/kernel.toml: no `patches`; remove"), "{error}");
+        assert!(error.contains("mine/kernel.toml: no `release`; remove"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -225,7 +225,8 @@ fn what_is_no_such_recording_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err().to_string();
     assert_eq!(
         wrong(&recording("cfq", "")),
-        "no decisions of 'cfq' can be compared; there are bfq, mq-deadline, kyber"
+        "no decisions of 'cfq' can be compared; there are bfq, mq-deadline, kyber, and h-bfq, h-mq-deadline, h-kyber \
+         of hoistway's module"
     );
     let whole = recording("kyber", "");
     let head = whole.lines().next().unwrap();

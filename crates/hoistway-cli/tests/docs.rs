@@ -1,5 +1,6 @@
 //! What the documents name is there: links, paths, dependencies.
 
+use hoistway::setting::OnChange;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -337,6 +338,9 @@ fn all_dependencies_are_permissive_and_come_from_the_registry() {
 const SETTINGS: &str = "<!-- settings of ";
 const SETTINGS_END: &str = "<!-- end -->\n";
 
+/// What a page is told by that another page holds the rest.
+const BESIDE: &str = ", without what is as in ";
+
 /// What the program prints for the reference page of a scheduler or controller.
 fn table_of(name: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
@@ -346,6 +350,17 @@ fn table_of(name: &str) -> String {
     String::from_utf8(output.stdout).expect("a table is text")
 }
 
+/// The same without the rows that the page of `other` has, which are only named.
+fn beside_of(name: &str, other: &str) -> String {
+    let theirs = table_of(other);
+    let known = |line: &&str| line.starts_with("| `") && theirs.lines().any(|row| row == *line);
+    let own = table_of(name);
+    let setting = |row: &str| row.split('|').nth(1).unwrap_or_default().trim().to_string();
+    let same: Vec<String> = own.lines().filter(known).map(setting).collect();
+    let rest: Vec<&str> = own.lines().filter(|line| !known(line)).collect();
+    format!("{}\n\nAs in [{other}]({other}.md): {}.\n", rest.join("\n"), same.join(", "))
+}
+
 /// A page with the tables the program prints now, and the names that its markers say.
 fn with_tables(path: &Path, page: &str) -> (String, Vec<String>) {
     let (mut text, mut names) = (String::new(), Vec::new());
@@ -353,16 +368,28 @@ fn with_tables(path: &Path, page: &str) -> (String, Vec<String>) {
     while let Some(at) = rest.find(SETTINGS) {
         let (marker, body) = rest[at..].split_once('\n').expect("a marker ends its line");
         let name = marker[SETTINGS.len()..].split(':').next().unwrap_or_default();
-        let expected = format!("{SETTINGS}{name}: hoistway show {name} --markdown -->");
+        let other = marker.split_once(BESIDE).and_then(|(_, rest)| rest.strip_suffix(" -->"));
+        let beside = other.map(|other| format!("{BESIDE}{other}")).unwrap_or_default();
+        let expected = format!("{SETTINGS}{name}: hoistway show {name} --markdown{beside} -->");
         assert_eq!(marker, expected, "{}: a marker is written so", path.display());
         let (_, tail) = body
             .split_once(SETTINGS_END)
             .unwrap_or_else(|| panic!("{}: no `<!-- end -->` after {marker}", path.display()));
-        text.push_str(&format!("{}{marker}\n\n{}\n{SETTINGS_END}", &rest[..at], table_of(name)));
+        let table = other.map_or_else(|| table_of(name), |other| beside_of(name, other));
+        text.push_str(&format!("{}{marker}\n\n{}\n{SETTINGS_END}", &rest[..at], table));
         names.push(name.into());
         rest = tail;
     }
     (text + rest, names)
+}
+
+#[test]
+fn what_a_change_does_stands_on_one_page() {
+    let page = fs::read_to_string(root().join("docs/reference/quantities.md")).expect("a page");
+    for change in OnChange::ALL {
+        let line = format!("- *{}*: {}\n", change.word(), change.text());
+        assert!(page.contains(&line), "docs/reference/quantities.md lacks: {line}");
+    }
 }
 
 /// The rows are the one place where settings are described. `UPDATE_DOCS=1` writes the pages anew.

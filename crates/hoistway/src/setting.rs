@@ -124,6 +124,20 @@ pub enum OnChange {
 }
 
 impl OnChange {
+    /// Each of them.
+    pub const ALL: [OnChange; 10] = [
+        OnChange::Decides,
+        OnChange::LaterRequests,
+        OnChange::WaitingRequests,
+        OnChange::Waits,
+        OnChange::LaterWaits,
+        OnChange::Limits,
+        OnChange::LaterLimits,
+        OnChange::LaterSamples,
+        OnChange::Resets,
+        OnChange::Frozen,
+    ];
+
     /// A word or two for a column, which `text` explains.
     pub const fn word(self) -> &'static str {
         match self {

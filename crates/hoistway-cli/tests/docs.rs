@@ -358,7 +358,11 @@ fn beside_of(name: &str, other: &str) -> String {
     let setting = |row: &str| row.split('|').nth(1).unwrap_or_default().trim().to_string();
     let same: Vec<String> = own.lines().filter(known).map(setting).collect();
     let rest: Vec<&str> = own.lines().filter(|line| !known(line)).collect();
-    format!("{}\n\nAs in [{other}]({other}.md): {}.\n", rest.join("\n"), same.join(", "))
+    // Of a table all of whose rows are there only the heading and its rule are left.
+    let blocks = rest.join("\n");
+    let left = blocks.split("\n\n").filter(|b| !b.starts_with('|') || b.lines().count() > 2);
+    let left: Vec<&str> = left.map(str::trim_end).collect();
+    format!("{}\n\nAs in [{other}]({other}.md): {}.\n", left.join("\n\n"), same.join(", "))
 }
 
 /// A page with the tables the program prints now, and the names that its markers say.

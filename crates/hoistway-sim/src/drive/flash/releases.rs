@@ -1,28 +1,28 @@
 //! Units of the write buffer that are programmed or wait for it, by the end of their program.
 //!
-//! Reads delay dies by different times, so units are not released in the order of their programs. They lie in buckets
-//! of equal time: a large write, which waits until tens of units are gone, takes whole buckets, and looks at single
+//! Reads delay dies by different times, so units are not released in the order of their programs. They lie in bins
+//! of equal time: a large write, which waits until tens of units are gone, takes whole bins, and looks at single
 //! units in the last of them alone.
 
 use std::collections::VecDeque;
 
-/// Units that end in a bucket when all dies program.
-const PER_BUCKET: u64 = 16;
+/// Units that end in a bin when all dies program.
+const PER_BIN: u64 = 16;
 
 /// Units by release.
 #[derive(Debug)]
 pub(super) struct Releases {
-    /// Time in a bucket is a power of two of ns.
+    /// Time in a bin is a power of two of ns.
     shift: u32,
-    /// Number of the first bucket since time 0.
+    /// Number of the first bin since time 0.
     first: u64,
-    buckets: VecDeque<Bucket>,
+    bins: VecDeque<Bin>,
     /// Bytes of all units.
     bytes: u64,
 }
 
 #[derive(Debug, Default)]
-struct Bucket {
+struct Bin {
     /// (release, bytes), in no order.
     units: Vec<(u64, u64)>,
     bytes: u64,
@@ -31,27 +31,27 @@ struct Bucket {
 impl Releases {
     /// Of so many dies, of which each programs a unit in so many ns.
     pub fn new(dies: u64, program: u64) -> Releases {
-        let shift = (program * PER_BUCKET / dies).max(1).ilog2();
-        Releases { shift, first: 0, buckets: VecDeque::new(), bytes: 0 }
+        let shift = (program * PER_BIN / dies).max(1).ilog2();
+        Releases { shift, first: 0, bins: VecDeque::new(), bytes: 0 }
     }
 
     /// At `now`, a unit that will be released at `release`.
     #[inline]
     pub fn push(&mut self, now: u64, release: u64, bytes: u64) {
         while self.first < now >> self.shift {
-            match self.buckets.is_empty() {
+            match self.bins.is_empty() {
                 true => self.first = now >> self.shift,
-                false => self.drop_bucket(),
+                false => self.drop_bin(),
             }
         }
         // One released before others that have gone already is in the first, too.
         let at = (release >> self.shift).saturating_sub(self.first) as usize;
-        while self.buckets.len() <= at {
-            self.buckets.push_back(Bucket::default());
+        while self.bins.len() <= at {
+            self.bins.push_back(Bin::default());
         }
-        let bucket = &mut self.buckets[at];
-        bucket.units.push((release, bytes));
-        bucket.bytes += bytes;
+        let bin = &mut self.bins[at];
+        bin.units.push((release, bytes));
+        bin.bytes += bytes;
         self.bytes += bytes;
     }
 
@@ -61,29 +61,29 @@ impl Releases {
     pub fn shrink(&mut self, room: u64) -> u64 {
         let mut last = 0;
         while self.bytes > room {
-            let bucket = &mut self.buckets[0];
-            if self.bytes - bucket.bytes > room {
-                self.drop_bucket();
+            let bin = &mut self.bins[0];
+            if self.bytes - bin.bytes > room {
+                self.drop_bin();
                 continue;
             }
-            let units = bucket.units.iter().enumerate();
+            let units = bin.units.iter().enumerate();
             let earliest = units.min_by_key(|(_, unit)| unit.0).map(|(at, _)| at);
-            let (release, bytes) = bucket.units.swap_remove(earliest.expect("it has bytes"));
-            bucket.bytes -= bytes;
+            let (release, bytes) = bin.units.swap_remove(earliest.expect("it has bytes"));
+            bin.bytes -= bytes;
             self.bytes -= bytes;
             last = release;
         }
         last
     }
 
-    fn drop_bucket(&mut self) {
-        let mut bucket = self.buckets.pop_front().expect("there is one");
+    fn drop_bin(&mut self) {
+        let mut bin = self.bins.pop_front().expect("there is one");
         self.first += 1;
-        self.bytes -= bucket.bytes;
+        self.bytes -= bin.bytes;
         // Its memory serves again behind the last.
-        bucket.bytes = 0;
-        bucket.units.clear();
-        self.buckets.push_back(bucket);
+        bin.bytes = 0;
+        bin.units.clear();
+        self.bins.push_back(bin);
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use crate::rng::stream;
 
     #[test]
-    fn units_leave_by_release_one_by_one_and_in_buckets() {
+    fn units_leave_by_release_one_by_one_and_in_bins() {
         let mut rng = stream(1, "releases");
         for most in [3, 60, 2000] {
             let (mut releases, mut plain, mut now) = (Releases::new(32, 1_000_000), vec![], 0);

@@ -48,8 +48,8 @@ impl Subject {
                 ));
             }
         };
-        let entry = sched::find(name).or_else(|| sched::twin(name));
-        let entry = entry.ok_or_else(|| format!("no such scheduler: '{name}'"))?;
+        let entry =
+            sched::find_or_twin(name).ok_or_else(|| format!("no such scheduler: '{name}'"))?;
         Ok(Subject::Other((entry.build)(&setup), time, entry.search))
     }
 

@@ -2,7 +2,7 @@
 //! `#[serde(with = "hoistway_run::plain")]`.
 
 use crate::DecodeError;
-use hoistway::sched::{Entry, SCHEDULERS, TWINS};
+use hoistway::sched::{Entry, find_or_twin};
 use hoistway::{Class, Instant, IoPrio, Nanos};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -107,7 +107,7 @@ impl Plain for &'static Entry {
     }
 
     fn read(name: String) -> Result<&'static Entry, DecodeError> {
-        let known = SCHEDULERS.iter().chain(TWINS).copied().find(|entry| entry.name == name);
+        let known = find_or_twin(&name);
         known.ok_or_else(|| DecodeError(format!("no scheduler {name}")))
     }
 }

@@ -6,6 +6,7 @@ use crate::common::process::stop_flag;
 use crate::common::terminal;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
+use hoistway::sched::{TWINS, twin};
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Scratch};
 use hoistway_lab::differ::{self, ComparedScenario, Recorder as _, generate, known, suite};
@@ -26,8 +27,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Schedulers that have a counterpart in the kernel.
 const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
-/// The same of ours inside a kernel that was built with the module.
-const TWINS: [&str; 3] = ["h-mq-deadline", "h-kyber", "h-bfq"];
 
 /// `hoistway differ`.
 #[derive(Debug, ClapArgs)]
@@ -253,8 +252,9 @@ const OUT: &str = "--out";
 
 /// Whether an earlier version has compared into a folder: it begins the files of its progress with its number.
 fn is_ours(dir: &Dir) -> bool {
-    let all = SCHEDULERS.iter().chain(&TWINS).chain(CONTROLLERS.iter());
-    all.into_iter().any(|s| dir.holds(&progress_file(s), Kind::Begins(&[b"0."])))
+    let twins = TWINS.iter().map(|entry| entry.name);
+    let mut all = SCHEDULERS.into_iter().chain(twins).chain(CONTROLLERS);
+    all.any(|s| dir.holds(&progress_file(s), Kind::Begins(&[b"0."])))
 }
 
 fn progress_file(scheduler: &str) -> String {
@@ -272,7 +272,7 @@ fn kernel(on: &str) -> Result<Kernel, Failure> {
 
 /// Refuses a kernel that was built without ours of these names.
 fn has_twins(kernel: &Kernel, schedulers: &[String]) -> Result<(), Failure> {
-    let twin = |s: &&String| TWINS.contains(&s.as_str()) && !kernel.module.contains(s);
+    let twin = |s: &&String| twin(s).is_some() && !kernel.module.contains(s);
     match schedulers.iter().find(twin) {
         Some(lacking) => Err(Failure::Environment(format!(
             "kernel {} was built without {lacking}; `hoistway linux build --with-module` builds one that has it",
@@ -287,12 +287,12 @@ fn known_schedulers(asked: &[String]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(SCHEDULERS.map(str::to_string).into());
     }
-    let known = |s: &str| SCHEDULERS.contains(&s) || TWINS.contains(&s) || CONTROLLERS.contains(&s);
+    let known = |s: &str| SCHEDULERS.contains(&s) || twin(s).is_some() || CONTROLLERS.contains(&s);
     match asked.iter().find(|s| !known(s)) {
         Some(other) => Err(Failure::Usage(format!(
             "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}, {}",
             SCHEDULERS.join(", "),
-            TWINS.join(", "),
+            TWINS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
             CONTROLLERS.join(", ")
         ))),
         None => Ok(asked.to_vec()),

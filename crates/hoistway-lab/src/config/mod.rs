@@ -7,7 +7,7 @@ mod policy;
 pub use policy::{DEVICE, FileLine, Member, POLICIES, Policy};
 
 use crate::registry::Registry;
-use hoistway::sched::{Entry, twin};
+use hoistway::sched::{Entry, find_or_twin, twin};
 use hoistway::setting::nearest;
 use hoistway::setting::{Tunable, TunableError, check};
 use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
@@ -53,7 +53,7 @@ pub const WBT: &str = "+wbt";
 /// The scheduler that a configuration names, settings or not, switches write-back throttling off while it is there.
 pub fn replaces_wbt(config: &str) -> bool {
     let name = config.split(['{', '+']).next().unwrap_or_default();
-    hoistway::sched::find(name).or_else(|| twin(name)).is_some_and(|entry| entry.replaces_wbt)
+    find_or_twin(name).is_some_and(|entry| entry.replaces_wbt)
 }
 
 /// A scheduler as it is when it is chosen in a kernel that throttles write-back (CONFIG_BLK_WBT_MQ, on by default):

@@ -1,7 +1,7 @@
 //! hoistway's own schedulers in this kernel: what its module calls them, and where their groups have their files.
 
 use super::System;
-use hoistway::sched::{find, module_name, twin};
+use hoistway::sched::{find_or_twin, module_name};
 use hoistway_sim::world::Job;
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ fn in_module(scheduler: &str) -> Option<&'static str> {
     if is_kernels(scheduler) {
         return None;
     }
-    module_name(find(scheduler).or_else(|| twin(scheduler))?)
+    module_name(find_or_twin(scheduler)?)
 }
 
 /// Whether a scheduler of that name would be the module's.

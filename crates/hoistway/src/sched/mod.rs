@@ -32,7 +32,7 @@ use crate::stage::{Stage, StageInfo};
 use crate::target::TargetState;
 use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use alloc::boxed::Box;
-pub use twins::{TWINS, twin};
+pub use twins::{TWINS, find_or_twin, twin};
 
 /// Which tags a bio may have when it asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Ours beside the kernel's own of the same name, in one kernel: a table of both has two names. Nothing else is different.
 
-use super::{Entry, bfq, kyber, mq_deadline};
+use super::{Entry, bfq, find, kyber, mq_deadline};
 use crate::stage::StageInfo;
 
 macro_rules! twin {
@@ -17,6 +17,11 @@ static MQ_DEADLINE: Entry = twin!("h-mq-deadline", mq_deadline::ENTRY);
 /// called without `h-`.
 pub static TWINS: &[&Entry] = &[&MQ_DEADLINE, &BFQ, &KYBER];
 
+/// What a name means where the kernel's own are at hand, too: the scheduler of the registry, or the twin.
+pub fn find_or_twin(name: &str) -> Option<&'static Entry> {
+    find(name).or_else(|| twin(name))
+}
+
 /// The twin of that name.
 pub fn twin(name: &str) -> Option<&'static Entry> {
     TWINS.iter().copied().find(|e| e.name == name)
@@ -25,7 +30,7 @@ pub fn twin(name: &str) -> Option<&'static Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::{find, module_name, of_module};
+    use crate::sched::{module_name, of_module};
 
     #[test]
     fn each_is_the_scheduler_that_the_module_calls_so() {

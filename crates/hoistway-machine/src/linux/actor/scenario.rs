@@ -26,7 +26,7 @@
 //! Times are ms since the scenario begins, `think` is in µs, places and sizes in bytes. Processes are known by their
 //! number, from 0.
 
-use hoistway::sched::{find, twin};
+use hoistway::sched::find_or_twin;
 use hoistway::setting::TunableError;
 use hoistway::unit::{Class, IoPrio};
 use std::fmt;
@@ -327,8 +327,7 @@ impl Scenario {
             let text = "a controller has no tunables; there is 'write GROUP FILE VALUE'";
             return Err(format!("'set {name}': {text}"));
         }
-        let entry = find(&self.scheduler)
-            .or_else(|| twin(&self.scheduler))
+        let entry = find_or_twin(&self.scheduler)
             .ok_or_else(|| format!("'set {name}': no scheduler '{}'", self.scheduler))?;
         let known = hoistway::setting::check(entry.tunables, entry.name, name, *value);
         known.map(|_| ()).map_err(|e| {

@@ -30,7 +30,11 @@ pub(super) static FIGURES: &[&[FigureDoc]] = &[&[
         "sectors/s",
         "What the drive delivers wide open, as last measured.",
     ),
-    doc("phase", "", "0 ceiling, 1 batch, 2 again, 3 down, 4 confirm, 5 cut, 6 hold, 7 pairs."),
+    doc(
+        "phase",
+        "",
+        "0 ceiling, 1 batch, 2 again, 3 down, 4 confirm, 5 cut, 6 hold, 7 pairs, 8 proof.",
+    ),
     doc(
         "row_units",
         "units",

@@ -478,7 +478,9 @@ impl Build<'_> {
         let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
         programs::series_of(&text).ok_or_else(|| {
             let path = path.display();
-            MachineError::Refused(format!("{path}: names no VERSION and PATCHLEVEL"))
+            MachineError::Refused(format!(
+                "{path}: names no VERSION and PATCHLEVEL; give --name, and leave --with-module out"
+            ))
         })
     }
 

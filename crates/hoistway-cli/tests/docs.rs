@@ -338,6 +338,8 @@ fn all_dependencies_are_permissive_and_come_from_the_registry() {
 const SETTINGS: &str = "<!-- settings of ";
 const SETTINGS_END: &str = "<!-- end -->\n";
 
+/// Where the words of the column *if changed* are explained.
+const CHANGES: &str = "../reference/quantities.md#if-a-setting-is-changed";
 /// What a page is told by that another page holds the rest.
 const BESIDE: &str = ", without what is as in ";
 
@@ -347,7 +349,13 @@ fn table_of(name: &str) -> String {
     let output = command.args(["show", name, "--markdown"]).output().expect("the program starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "hoistway show {name} --markdown: {errors}");
-    String::from_utf8(output.stdout).expect("a table is text")
+    let text = String::from_utf8(output.stdout).expect("a table is text");
+    // What the words of the last column mean stands on one page.
+    let line = |line: &str| match line.starts_with("If changed while running: ") {
+        true => format!("[If changed]({CHANGES}).\n"),
+        false => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 /// The same without the rows that the page of `other` has, which are only named.

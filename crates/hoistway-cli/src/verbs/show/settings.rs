@@ -5,9 +5,6 @@ use crate::common::table::Table;
 use hoistway::setting::{OnChange, Tunable, Unit};
 use hoistway::{ctl, sched};
 
-/// Where the words of that column are explained, from the pages of schedulers, controllers and faults.
-const CHANGES: &str = "../reference/quantities.md#if-a-setting-is-changed";
-
 /// The rows of one stage: a heading, and what stands below it.
 type StageRows<'a> = (&'a str, &'a [Tunable]);
 
@@ -100,7 +97,10 @@ pub fn markdown(name: &str) -> Option<String> {
             parts.push(pipes(heading, list));
         }
     }
-    parts.push(format!("[If changed]({CHANGES}).\n"));
+    let words = words(of_device.iter().chain(of_group));
+    let meanings: Vec<String> =
+        words.iter().map(|change| format!("*{}*: {}", change.word(), change.text())).collect();
+    parts.push(format!("If changed while running: {}.\n", meanings.join("; ")));
     for (condition, names) in exceptions(of_device, |word| format!("`{word}`")) {
         let one = |(change, names): &(OnChange, Vec<String>)| {
             format!("*{}*: {}", change.word(), names.join(", "))

@@ -11,12 +11,14 @@
 //!
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
-//! thought count), and the account is open. Who computes less than 1/64 of its time in the drive reads and does not
-//! start, and who pauses for twice that time asks now and then: on a disk they lead for 1/16 of `begin`. On flash, and
-//! on a disk whose reads come back as if nothing moved (`media.rs`), others are held for it only while it has had less
-//! than 5 ms, or computes at least half as long as it reads, for 1/8 of `begin`; else it passes for 1/16 of it, or 1/64
-//! if it hardly computes. Nine that begin within 200 ms of each other are a batch of jobs, not a start-up: none of them
-//! leads. Nor does anybody while another group with a target is being served: targets were asked for.
+//! thought count), and the account is open. On a disk who computes less than 1/64 of its time in the drive leads for
+//! a third of `begin`, and for 1/16 who pauses for twice that time and so asks now and then. On flash, and on a disk
+//! whose reads come back as if nothing moved (`media.rs`), it leads for 1/16, or 1/8 if it computes at least half as
+//! long as it reads. What tells a start-up from greedy work there: it waits for its reads. Who has jumped to more than
+//! four places since nothing of it was under way does not lead, and who has gone on for four mebibytes in one place passes
+//! for 1/64 and holds nobody; a burst of pages read ahead is neither. Nine that begin within 200 ms of each other are a
+//! batch of jobs, not a start-up: none of them leads. Nor does anybody while another group with a target is being
+//! served: targets were asked for.
 //!
 //! *Guarantee.* In any time T leaders hold the others for at most the account (15 s) plus T/2; nobody leads with more
 //! than `begin` of the drive behind it. What a leader is served is charged to its tags.
@@ -27,29 +29,30 @@
 use super::Paternoster;
 use super::fair::{Leaf, LeafId};
 use crate::group::GroupId;
-use crate::request::{Io, Op};
+use crate::request::{Io, Op, Request};
 use crate::rows::Id;
-use crate::unit::{Instant, Nanos};
+use crate::unit::{Instant, Nanos, Sectors};
 
 /// Idle for so long, a leaf begins anew.
 const ANEW: Nanos = Nanos::secs(2);
-/// Flash takes so much less time than a disk; who leads there without others being held does so for a shorter time, and
-/// who computes less than an eighth as long as it reads for a quarter of that.
+/// Flash takes so much less time than a disk, and again half of it for who hardly computes.
 const FLASH_FASTER: u64 = 8;
-const FLASH_PASSING: u64 = 16;
-const FLASH_READER: u64 = 64;
+const FLASH_READS: u64 = 16;
+/// Who has read on in one place for so many sectors is a stream: it passes.
+const FLASH_STREAMS: u64 = 64;
+const STREAM: u32 = 1 << 13;
+/// On flash, who has so many places under way at once does not wait for what it reads. Reads ahead of a burst count as
+/// one; of the 31 of a full one the rest went behind the streams otherwise, and a start-up took four times as long.
+const JUMPS_MOST: u8 = 4;
 /// Who has so many under way at once does not wait for one read after another, and does not lead while it has. A
 /// window of read-ahead by pages is 32; the last page of one, left to the streams, cost a start-up 22 s.
 const DEEP: u32 = 48;
 /// Who has read on a disk for so many times as long as it computed is no start-up but a reader, and leads for a part only.
 const DISK_READS: u64 = 64;
-const DISK_READER: u64 = 16;
+const DISK_READER: u64 = 3;
 /// The same of who asks now and then: it pauses for so many times as long as it reads.
 const DISK_ASKS: u64 = 2;
-/// The same as `DEEP` on flash, where who leads does not stop the others.
-const DEEP_FLASH: u32 = 9;
-/// Of flash, what everybody that begins may have while others are held.
-const AT_FIRST: Nanos = Nanos::ms(5);
+const DISK_ASKER: u64 = 16;
 /// A drive with fewer tags serves one request after another, so that only holding others helps.
 const TAGS_OF_FLASH: u32 = 3;
 /// How long the others are held while a leader thinks.
@@ -209,6 +212,12 @@ impl Begin {
         self.requests > 0
     }
 
+    /// Others are held, so that what completes says nothing about the drive.
+    #[inline]
+    pub fn stops_others(&self, now: Instant) -> bool {
+        self.holds(now).is_some()
+    }
+
     /// Others are held: until then, if it is for a time.
     fn holds(&self, now: Instant) -> Option<Hold> {
         if self.holding > 0 {
@@ -247,7 +256,7 @@ impl Paternoster {
         &mut self,
         now: Instant,
         id: LeafId,
-        group: GroupId,
+        r: &Request,
         tags: u32,
     ) -> Option<Lead> {
         if let Some((leader, thought)) = self.begin.take_thinking(now) {
@@ -265,7 +274,7 @@ impl Paternoster {
         if !leaf.sync || leaf.sync_write {
             return None;
         }
-        self.may_lead(now, self.fair.leaf(id), group, tags)
+        self.may_lead(now, self.fair.leaf(id), (r.group, r.start), tags)
     }
 
     /// Would the next request of that process, which asks for a tag, lead? It must not wait for one behind greedy work.
@@ -281,33 +290,37 @@ impl Paternoster {
         }
         match leaf.map(|id| self.fair.leaf(id)) {
             Some(leaf) if !begins_anew(leaf, now) => {
-                self.may_lead(now, leaf, io.group, tags).is_some()
+                self.may_lead(now, leaf, (io.group, io.start), tags).is_some()
             }
             _ => true,
         }
     }
 
     #[inline]
-    fn may_lead(&self, now: Instant, leaf: &Leaf, group: GroupId, tags: u32) -> Option<Lead> {
-        if !self.begin.is_open() {
+    fn may_lead(
+        &self,
+        now: Instant,
+        leaf: &Leaf,
+        (group, start): (GroupId, Sectors),
+        tags: u32,
+    ) -> Option<Lead> {
+        if !self.begin.is_open() || leaf.waiting + leaf.inside >= DEEP {
             return None;
         }
         let is_disk = !self.media.is_quick();
         let passing = !is_disk && tags >= TAGS_OF_FLASH;
-        let deep = if passing { DEEP_FLASH } else { DEEP };
-        if leaf.waiting + leaf.inside >= deep {
+        if passing && leaf.jumps_to(start) > JUMPS_MOST {
             return None;
         }
         let (had, computed) = (leaf.drive_time.0, leaf.computed.0);
+        let streams = start == leaf.last_end && leaf.run >= STREAM;
         let (lead, faster) = match is_disk {
             true if had >= DISK_READS * computed => (Lead::Holding, DISK_READER),
-            true if computed > DISK_ASKS * had && had > 0 => (Lead::Holding, DISK_READER),
+            true if computed > DISK_ASKS * had && had > 0 => (Lead::Holding, DISK_ASKER),
             true => (Lead::Holding, 1),
-            false if !passing || leaf.drive_time < AT_FIRST || computed >= had / 2 => {
-                (Lead::Holding, FLASH_FASTER)
-            }
-            false if computed >= had / 8 => (Lead::Passing, FLASH_PASSING),
-            false => (Lead::Passing, FLASH_READER),
+            false if passing && streams => (Lead::Passing, FLASH_STREAMS),
+            false if !passing || computed >= had / 2 => (Lead::Holding, FLASH_FASTER),
+            false => (Lead::Holding, FLASH_READS),
         };
         let had = Nanos(had.saturating_mul(faster));
         self.begin.allows(now, had, self.lane.other_served(group)).then_some(lead)

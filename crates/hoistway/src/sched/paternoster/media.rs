@@ -9,7 +9,8 @@
 //! *State.* A score, and the last places that were counted: places read again and again may be in the cache of a disk.
 //!
 //! *Rule.* A read far from the request sent before it, at a place not counted lately, took the time since the
-//! completion before or since it was sent, whichever is later. Faster than [`FAST`] and its transfer: one up for flash.
+//! completion before or since it was sent, whichever is later. Faster than [`FAST`] (beside eight others
+//! [`FAST_OF_MANY`]: a disk chooses the nearest) and its transfer: one up for flash.
 //! Slower than [`SLOW`] and its transfer: one up for a disk. Each takes [`BACK`] off the other's score; at [`ENOUGH`] it
 //! is decided, and may be decided anew. Only devices that say `rotational` are asked: nobody says he has no platter
 //! and has one, and what says so keeps its results.
@@ -27,6 +28,9 @@ use crate::unit::{Instant, Nanos, Sectors};
 const FAR: u64 = (128 << 20) / 512;
 /// A disk needs a millisecond for the shortest seek alone, and half a turn on average (2 to 6 ms).
 const FAST: Nanos = Nanos::ms(1);
+/// But one that chooses the nearest of 31 does a thousand in a second.
+const FAST_OF_MANY: Nanos = Nanos::us(400);
+const MANY: u32 = 8;
 const SLOW: Nanos = Nanos::ms(2);
 /// Transfer of a sector at 200 MB/s.
 const SECTOR: Nanos = Nanos(2_560);
@@ -77,6 +81,8 @@ pub(super) struct MediaRead {
     pub far: bool,
     /// Of the lane.
     pub lane: bool,
+    /// So many others are inside.
+    pub beside: u32,
 }
 
 /// The words of the tunable.
@@ -169,18 +175,20 @@ impl Media {
                 };
             }
             if read.far {
-                self.judge(took, read.start, read.sectors);
+                self.judge(took, read);
             }
         }
     }
 
-    fn judge(&mut self, took: Nanos, start: Sectors, sectors: Sectors) {
+    fn judge(&mut self, took: Nanos, read: MediaRead) {
+        let start = read.start;
         if self.places.iter().any(|&place| place.abs_diff(start.0) < PLACE) {
             return;
         }
-        let transfer = SECTOR * sectors.0;
+        let transfer = SECTOR * read.sectors.0;
+        let fast = if read.beside >= MANY { FAST_OF_MANY } else { FAST };
         let (up, down) = match took {
-            t if t < FAST + transfer => (&mut self.fast, &mut self.slow),
+            t if t < fast + transfer => (&mut self.fast, &mut self.slow),
             t if t > SLOW + transfer => (&mut self.slow, &mut self.fast),
             _ => return,
         };
@@ -203,12 +211,23 @@ mod tests {
 
     /// Reads that take so long each, at places so far apart; returns whether it is served as a disk.
     fn read(media: &mut Media, now: &mut Instant, took: Nanos, places: impl Iterator<Item = u64>) {
+        read_beside(media, now, took, 0, places);
+    }
+
+    fn read_beside(
+        media: &mut Media,
+        now: &mut Instant,
+        took: Nanos,
+        beside: u32,
+        places: impl Iterator<Item = u64>,
+    ) {
         for start in places {
             let (start, sectors) = (Sectors(start), Sectors(8));
             let far = media.sent(start, start + sectors);
             let issued = *now;
             *now += took;
-            media.completed(*now, issued, Some(MediaRead { start, sectors, far, lane: false }));
+            let read = MediaRead { start, sectors, far, lane: false, beside };
+            media.completed(*now, issued, Some(read));
         }
     }
 
@@ -226,6 +245,17 @@ mod tests {
         assert!(!media.is_disk());
         read(&mut media, &mut now, Nanos::ms(8), far(64).skip(20).take(20));
         assert!(media.is_disk());
+    }
+
+    /// It led for a second as on a disk, was charged that time, and owed it to others who paid for commands: it waited
+    /// for thirty seconds.
+    #[test]
+    fn a_disk_that_chooses_among_31_is_no_flash() {
+        let (mut media, mut now) = (Media::new(true), Instant::ZERO);
+        read_beside(&mut media, &mut now, Nanos::us(900), 31, far(1000));
+        assert!(media.is_disk());
+        read_beside(&mut media, &mut now, Nanos::us(300), 31, far(64));
+        assert!(!media.is_disk(), "three thousand in a second");
     }
 
     #[test]
@@ -262,7 +292,7 @@ mod tests {
                 media.completed(
                     now,
                     issued,
-                    Some(MediaRead { start, sectors, far: false, lane: true }),
+                    Some(MediaRead { start, sectors, far: false, lane: true, beside: 0 }),
                 );
             }
         };

@@ -349,6 +349,8 @@ impl Paternoster {
             // What is given away for a target says nothing about the drive.
             self.strict.moved(now, done.sectors);
             self.valve.resumed_after_limit(now);
+        } else if self.begin.stops_others(now) {
+            self.valve.resumed_after_limit(now);
         } else {
             self.valve.completed(now, done, self.around());
         }
@@ -394,7 +396,7 @@ impl Scheduler for Paternoster {
         }
         let leaf_id = self.fair.leaf_of(r.proc, r.group, r.sync);
         self.fair.leaf_mut(leaf_id).sync_write = r.sync && r.op != Op::Read;
-        let lead = self.leads(now, leaf_id, r.group, cx.device.queue_depth);
+        let lead = self.leads(now, leaf_id, r, cx.device.queue_depth);
         let target = self.lane.target(r.group).map(|t| t.target);
         let real_time = r.prio.is_rt();
         let lane = lead.is_some() || real_time || target.is_some();
@@ -520,6 +522,7 @@ impl Scheduler for Paternoster {
                 sectors: r.sectors,
                 far: s.far,
                 lane: s.lane || s.lead.is_some(),
+                beside: self.inside,
             };
             self.media.completed(now, r.issued, (r.op == Op::Read).then_some(read));
             self.turn_if(was, now, cx);

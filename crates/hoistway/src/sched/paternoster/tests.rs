@@ -80,8 +80,12 @@ impl Bench {
 
     fn submit(&mut self, proc: ProcId, sectors: u64) {
         // Far from all others: nothing merges, nothing is sequential.
+        let start = (self.next + 1) * 7919 * 4096 % (1 << 29);
+        self.submit_at(proc, start, sectors);
+    }
+
+    fn submit_at(&mut self, proc: ProcId, start: u64, sectors: u64) {
         self.next += 1;
-        let start = self.next * 7919 * 4096 % (1 << 29);
         let io = Io {
             group: self.env.procs.group(proc),
             prio: self.env.procs.prio(proc),
@@ -165,8 +169,20 @@ impl Bench {
                 }
             }
         }
+        self.run_on(procs, end, size);
+    }
+
+    /// Everybody of `procs` sends another request for each that is done.
+    fn run_on(
+        &mut self,
+        procs: &[(ProcId, usize)],
+        end: Instant,
+        size: &mut dyn FnMut(ProcId) -> u64,
+    ) {
         while self.now < end {
-            if let Some(proc) = self.step() {
+            if let Some(proc) = self.step()
+                && procs.iter().any(|p| p.0 == proc)
+            {
                 let sectors = size(proc);
                 self.submit(proc, sectors);
             }
@@ -591,4 +607,54 @@ fn a_target_that_has_just_begun_is_a_target_already() {
     b.submit(new, 8);
     assert_eq!(b.sched.begin.count, before.1 + 1, "it leads");
     assert!(b.sched.valve.cut() < before.0, "others send smaller pieces from now on");
+}
+
+/// Only with the rest of its burst does a start-up go first: left to the streams it took four times as long.
+#[test]
+fn a_burst_of_pages_leads_and_who_waits_for_none_of_its_reads_does_not() {
+    let mut b = Bench::new(4);
+    let hogs: Vec<_> = (0..2).map(|_| (b.proc(GroupId::ROOT), 40)).collect();
+    b.run(&hogs, Nanos::ms(300), &mut |_| 8);
+    let mut led = |starts: &mut dyn Iterator<Item = u64>| {
+        let (before, proc) = (b.sched.begin.count, b.proc(GroupId::ROOT));
+        starts.for_each(|start| b.submit_at(proc, start, 8));
+        let led = b.sched.begin.count - before;
+        b.run_on(&hogs, b.now + Nanos::ms(300), &mut |_| 8);
+        led
+    };
+    assert_eq!(led(&mut (0..31).map(|n| 4096 + 8 * n)), 31, "a burst in one place");
+    assert_eq!(led(&mut (0..31).map(|n| 65_536 * (n / 8) + 8 * (n % 8))), 31, "in four places");
+    assert_eq!(led(&mut (0..31).map(|n| 65_536 * n)), 4, "31 at random");
+    assert_eq!(led(&mut (0..60).map(|n| 4096 + 8 * n)), 48, "an endless burst");
+}
+
+#[test]
+fn who_reads_on_in_one_place_holds_nobody() {
+    let mut b = Bench::new(4);
+    let hogs: Vec<_> = (0..2).map(|_| (b.proc(GroupId::ROOT), 40)).collect();
+    b.run(&hogs, Nanos::ms(300), &mut |_| 8);
+    let (proc, before) = (b.proc(GroupId::ROOT), b.sched.begin.count);
+    let mut holds = |n: u64| {
+        b.submit_at(proc, 4096 + 256 * n, 256);
+        let holds = b.sched.begin.stops_others(b.now);
+        b.run_on(&hogs, b.now + Nanos::ms(20), &mut |_| 8);
+        holds
+    };
+    // Four mebibytes are 32 such reads.
+    assert!((0..40).all(|n| holds(n) == (n < 32)));
+    assert_eq!(b.sched.begin.count, before + 32, "it has had its part");
+}
+
+#[test]
+fn nothing_is_measured_while_others_are_held() {
+    let mut b = Bench::new(4);
+    let mut procs: Vec<_> = (0..2).map(|_| (b.proc(GroupId::ROOT), 40)).collect();
+    procs.push((b.proc(GroupId::ROOT), 1));
+    b.run(&procs, Nanos::ms(200), &mut |_| 8);
+    assert!(b.sched.begin.stops_others(b.now));
+    assert_eq!(b.sched.valve.ceiling(), measure::SectorRate::UNKNOWN);
+    b.run(&procs, Nanos::ms(800), &mut |_| 8);
+    let most = 4 * 8 * 1_000_000_000 / (80_000 + 8 * 1_000);
+    let found = b.sched.valve.ceiling().0;
+    assert!(found * 20 > most * 19, "{found} of {most}");
 }

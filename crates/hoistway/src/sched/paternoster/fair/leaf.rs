@@ -34,9 +34,13 @@ pub(in super::super) struct Leaf {
     /// Requests in the drive.
     pub inside: u32,
     /// Moving share of starts that continue the request before, of 1024.
-    pub seq: u32,
+    pub seq: u16,
     /// End of the last one.
     pub last_end: Sectors,
+    /// Sectors for which it has gone on there.
+    pub run: u32,
+    /// Since nothing of it was under way, requests that did not continue the one before.
+    pub jumps: u8,
     /// Moving time from the last completion to the next request.
     pub think: Nanos,
     /// The last such time; of a leaf that was never idle the longest there is.
@@ -73,6 +77,8 @@ impl Leaf {
             inside: 0,
             seq: 0,
             last_end: Sectors(u64::MAX),
+            run: 0,
+            jumps: 0,
             think: Nanos::ZERO,
             thought: Nanos(u64::MAX),
             rest: THINK_MOST,
@@ -125,8 +131,11 @@ impl Leaf {
             self.rest = Nanos((7 * self.rest.0 + thought) / 8);
         }
         self.asked = NEVER;
-        let hit = if start == self.last_end { 1024 } else { 0 };
-        self.seq = (7 * self.seq + hit) / 8;
+        self.jumps = self.jumps_to(start);
+        let goes_on = start == self.last_end;
+        self.seq = (7 * self.seq + if goes_on { 1024 } else { 0 }) / 8;
+        let run = if goes_on { self.run } else { 0 };
+        self.run = run.saturating_add((end.0 - start.0) as u32);
         self.last_end = end;
         self.waiting += 1;
     }
@@ -135,8 +144,15 @@ impl Leaf {
     pub fn extended(&mut self, start: Sectors, end: Sectors) {
         if start < self.last_end && self.last_end < end {
             self.seq = (7 * self.seq + 1024) / 8;
+            self.run = self.run.saturating_add((end.0 - self.last_end.0) as u32);
             self.last_end = end;
         }
+    }
+
+    /// `jumps`, with a request that begins at `start`.
+    pub fn jumps_to(&self, start: Sectors) -> u8 {
+        let before = if self.is_idle() { 0 } else { self.jumps };
+        before.saturating_add(u8::from(start != self.last_end))
     }
 
     /// A request of it has left the drive.
@@ -150,7 +166,7 @@ impl Leaf {
 }
 
 /// Of 1024 starts so many must continue the request before.
-const STREAM: u32 = 600;
+const STREAM: u16 = 600;
 /// So many sync writes under way are a run: a program that writes past the cache, many at a time.
 const SYNC_STREAM: u32 = 8;
 /// Longest think time that the moving mean takes in: one long pause is no habit.

@@ -43,6 +43,8 @@ pub(super) const WEIGHT: u32 = 100;
 /// Service is kept in this part of a sixteenth of a unit, so that 64 bits last for 30 years of 7 GB/s at weight 1.
 const SCALE: u64 = 1 << 10;
 
+/// Of a tag, in which parts are counted.
+const PART: u64 = 1 << 10;
 /// Children of the root whose weights make a mean; one of many needs no more.
 const MEAN_OF: usize = 64;
 
@@ -86,6 +88,8 @@ struct FairGroup {
     vtime: u64,
     /// Children with greedy requests: leaves with even numbers, groups with odd ones.
     children: Tournament,
+    /// Of those children.
+    weights: u64,
     gone: bool,
 }
 
@@ -145,7 +149,15 @@ impl Fair {
         debug_assert_eq!(group, self.next_group());
         let seat = if parent.is_some() { self.groups[parent].children.seat() } else { 0 };
         let (tag, children) = (StartTag::NEW, Tournament::new());
-        self.groups.push(FairGroup { parent, tag, seat, vtime: 0, children, gone: false });
+        self.groups.push(FairGroup {
+            parent,
+            tag,
+            seat,
+            vtime: 0,
+            children,
+            weights: 0,
+            gone: false,
+        });
     }
 
     /// The first that is not known.
@@ -182,12 +194,14 @@ impl Fair {
         tag.start = tag.start - ahead + u64::try_from(scaled).unwrap_or(u64::MAX / 2);
         self.weighted -= u32::from(tag.weight != WEIGHT);
         self.weighted += u32::from(weight != WEIGHT);
-        (tag.weight, tag.rest) = (weight, 0);
+        let before = core::mem::replace(&mut tag.weight, weight);
+        tag.rest = 0;
         let (start, seat) = (tag.start, self.groups[group].seat);
         if parent.is_some() && self.groups[parent].children.is_taken(seat) {
-            let siblings = &mut self.groups[parent].children;
-            siblings.leave(seat);
-            siblings.enter(seat, start, 2 * group.0 + 1);
+            let node = &mut self.groups[parent];
+            node.weights = node.weights + u64::from(weight) - u64::from(before);
+            node.children.leave(seat);
+            node.children.enter(seat, start, 2 * group.0 + 1);
         }
     }
 
@@ -351,10 +365,25 @@ impl Fair {
         self.deactivate(id);
     }
 
-    /// Weights were given, and the leaf has more than its part of so many tags: of one more than the backlogged leaves.
+    /// Weights were given, and the leaf has more than its part of so many tags: its share among those with a backlog,
+    /// and room for one more of them. Equal parts would be the shares of who fills them, whatever its weight.
     pub fn is_above(&self, id: LeafId, tags: u32) -> bool {
+        if self.weighted == 0 {
+            return false;
+        }
         let leaf = &self.leaves[id];
-        self.weighted > 0 && (leaf.waiting + leaf.inside) * (self.backlogged + 1) > tags
+        let n = u64::from(self.backlogged.max(1));
+        let mut part = u64::from(tags) * PART * n / (n + 1);
+        let (mut waits, mut tag, mut group) = (!leaf.fifo.is_empty(), leaf.tag, leaf.group);
+        loop {
+            let node = &self.groups[group];
+            let weight = u64::from(tag.weight);
+            part = part * weight / (node.weights + if waits { 0 } else { weight });
+            if node.parent.is_none() {
+                return u64::from(leaf.waiting + leaf.inside) * PART > part;
+            }
+            (waits, tag, group) = (!node.children.is_empty(), node.tag, node.parent);
+        }
     }
 
     /// Backlogged leaves that stream.
@@ -464,6 +493,7 @@ impl Fair {
         leaf.tag.start = leaf.tag.at(node.vtime, self.claim);
         let mut first = node.children.is_empty();
         node.children.enter(leaf.seat, leaf.tag.start, 2 * id.0);
+        node.weights += u64::from(leaf.tag.weight);
         while first {
             let FairGroup { parent, seat, mut tag, .. } = self.groups[group];
             if parent.is_none() {
@@ -473,20 +503,22 @@ impl Fair {
             tag.start = tag.at(up.vtime, self.claim);
             first = up.children.is_empty();
             up.children.enter(seat, tag.start, 2 * group.0 + 1);
+            up.weights += u64::from(tag.weight);
             self.groups[group].tag = tag;
             group = parent;
         }
     }
 
     fn deactivate(&mut self, id: LeafId) {
-        let Leaf { mut seat, mut group, .. } = self.leaves[id];
+        let Leaf { mut seat, mut tag, mut group, .. } = self.leaves[id];
         loop {
             let node = &mut self.groups[group];
             node.children.leave(seat);
+            node.weights -= u64::from(tag.weight);
             if !node.children.is_empty() || node.parent.is_none() {
                 return;
             }
-            (seat, group) = (node.seat, node.parent);
+            (seat, tag, group) = (node.seat, node.tag, node.parent);
         }
     }
 
@@ -555,6 +587,35 @@ mod tests {
                 self.serve(16);
             }
         }
+    }
+
+    #[test]
+    fn a_part_of_the_tags_goes_by_weight_at_each_level() {
+        let mut rig = Rig::new();
+        let (light, heavy) = (rig.group(1, GroupId::ROOT, 100), rig.group(2, GroupId::ROOT, 300));
+        let inner = rig.group(3, heavy, 200);
+        let leaves = [rig.leaf(light), rig.leaf(inner), rig.leaf(heavy)];
+        // Of 120 tags room for one more leaves 90: a quarter, and of the rest two thirds and one third.
+        let most = |rig: &mut Rig, id: LeafId| {
+            let above = |n: u32, rig: &mut Rig| {
+                rig.fair.leaf_mut(id).inside = n;
+                rig.fair.is_above(id, 120)
+            };
+            (0..120).rev().find(|&n| !above(n, rig)).expect("none is allowed")
+        };
+        let parts = |rig: &mut Rig| leaves.map(|id| most(rig, id));
+        assert_eq!(parts(&mut rig), [22, 45, 22]);
+        rig.fair.set_weight(light, 900);
+        assert_eq!(parts(&mut rig), [67, 15, 7], "a weight changed under a backlog");
+        rig.fair.remove(&mut rig.links, leaves[1], leaves[1].0);
+        assert_eq!(parts(&mut rig)[2], 20, "its sibling is idle: of 80");
+        assert_eq!(parts(&mut rig)[1], 13, "the part it would have again");
+        rig.fair.remove(&mut rig.links, leaves[2], leaves[2].0);
+        assert_eq!(parts(&mut rig)[0], 60, "all but room for one more");
+        rig.fair.set_weight(light, WEIGHT);
+        rig.fair.set_weight(heavy, WEIGHT);
+        rig.fair.set_weight(inner, WEIGHT);
+        assert_eq!(parts(&mut rig)[0], 119, "without weights nobody is held back");
     }
 
     /// The guarantee: `|S_i / w_i - S_j / w_j| <= u_max (1 / w_i + 1 / w_j)`, at any moment.

@@ -111,7 +111,7 @@ const TAGS: u32 = 128;
 /// buffered writes (specs/paternoster.md 11). So did start-ups beside writers: a minute instead of seven seconds.
 const GREEDY_PERCENT: u32 = 75;
 /// The same for a process that holds more than its part.
-const ABOVE_PERCENT: u32 = 50;
+const ABOVE_PERCENT: u32 = 25;
 /// Rows of async requests when rows are on: nobody waits for them, and media with few open units want 4 MiB.
 const ASYNC_ROW: u64 = 512 * UNIT;
 

@@ -118,26 +118,36 @@ impl Leaf {
     /// A request of it arrives that begins at `start` and ends at `end`.
     #[inline]
     pub fn arrives(&mut self, now: Instant, start: Sectors, end: Sectors) {
-        if self.is_idle()
-            && let Some(since) = self.idle_since()
-        {
-            self.idle_since = NEVER;
-            self.thought = self.asked.min(now).since(since);
-            if self.drive_time > Nanos::ZERO {
-                self.computed += self.thought.min(COMPUTES_MOST);
-            }
-            let thought = self.thought.0.min(THINK_MOST.0);
-            self.think = Nanos((7 * self.think.0 + thought) / 8);
-            self.rest = Nanos((7 * self.rest.0 + thought) / 8);
+        if self.is_idle() {
+            self.jumps = 0;
+            self.resumes(now);
         }
         self.asked = NEVER;
-        self.jumps = self.jumps_to(start);
-        let goes_on = start == self.last_end;
-        self.seq = (7 * self.seq + if goes_on { 1024 } else { 0 }) / 8;
-        let run = if goes_on { self.run } else { 0 };
-        self.run = run.saturating_add((end.0 - start.0) as u32);
+        let sectors = (end.0 - start.0) as u32;
+        if start == self.last_end {
+            self.seq = (7 * self.seq + 1024) / 8;
+            self.run = self.run.saturating_add(sectors);
+        } else {
+            self.seq = 7 * self.seq / 8;
+            self.run = sectors;
+            self.jumps = self.jumps.saturating_add(1);
+        }
         self.last_end = end;
         self.waiting += 1;
+    }
+
+    /// Something of it comes after nothing was under way.
+    #[inline]
+    fn resumes(&mut self, now: Instant) {
+        let Some(since) = self.idle_since() else { return };
+        self.idle_since = NEVER;
+        self.thought = self.asked.min(now).since(since);
+        if self.drive_time > Nanos::ZERO {
+            self.computed += self.thought.min(COMPUTES_MOST);
+        }
+        let thought = self.thought.0.min(THINK_MOST.0);
+        self.think = Nanos((7 * self.think.0 + thought) / 8);
+        self.rest = Nanos((7 * self.rest.0 + thought) / 8);
     }
 
     /// More has joined its last request: a stream whose requests wait long enough to be merged is still one.

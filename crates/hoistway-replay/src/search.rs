@@ -13,7 +13,7 @@ use hoistway::unit::{Instant, Sectors};
 struct Call<'a> {
     replay: &'a mut Replay,
     now: Instant,
-    /// The request that the kernel's bio joined.
+    /// The request that the kernel's bio joined, or that was found behind it.
     recorded: Option<ReqId>,
 }
 
@@ -49,8 +49,9 @@ impl Merger for Call<'_> {
     }
 
     /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has
-    /// grown. No rule says it, so the recording does: it names the one that was joined, and where none was, one that the
-    /// bio could not join had been found, if there is one: of another kind, or too large with it. BFQ's trees have reads and writes of a queue alike.
+    /// grown. No rule says it, so the recording does: it names the one that was found, whether it was joined or not. Older
+    /// ones name it only if it was joined; else one that the bio could not join had been found, if there is one: of another
+    /// kind, or too large with it. BFQ's trees have reads and writes of a queue alike.
     fn meant(&mut self, io: &Io, found: ReqId) -> ReqId {
         let (replay, recorded) = (&self.replay, self.recorded);
         let of = &replay.env.requests[found];
@@ -86,7 +87,7 @@ impl Merger for Call<'_> {
 }
 
 impl Replay {
-    /// The request the bio has joined. `recorded` is the one it joined in the kernel.
+    /// The request the bio has joined. `recorded` is the one that was found in the kernel.
     pub(crate) fn try_merge(
         &mut self,
         now: Instant,

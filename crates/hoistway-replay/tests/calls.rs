@@ -45,6 +45,50 @@ fn mq_deadline_begins_with_the_oldest() {
 }
 
 #[test]
+fn nothing_joins_the_request_again_that_was_found_behind_a_bio_too_large_for_it() {
+    // Two at one sector, and one that the search looks at first; what touches them later takes in the first of the two
+    // unless that was the one found.
+    let with = |found: &str, dispatched: &str| {
+        let lines = format!(
+            "insert,100,0,3,,90000,8,W,4,root,,1\ninsert,101,0,0,,2048,512,W,4,root,,1\n\
+             insert,103,0,1,,2048,768,W,4,root,,1\nmerge,104,0,{found},,1024,1024,W,4,root,0,1\n\
+             insert,105,0,2,,1536,256,W,4,root,,1\nmerge,106,0,2,,1792,256,W,4,root,1,1\n\
+             dispatch,107,0,3,,,,,,,,\ndispatch,108,0,{dispatched},,,,,,,,\n"
+        );
+        compared("mq-deadline", &lines)
+    };
+    for found in ["0", "1"] {
+        let outcome = with(found, found);
+        assert!(outcome.agrees(), "{found}: {:?}", outcome.first);
+    }
+    differs(&with("1", "0"), 10, "dispatched 1");
+    differs(&with("0", "1"), 10, "dispatched 0");
+}
+
+#[test]
+fn schedulers_of_the_module_go_by_its_names() {
+    for name in ["noop", "h-deadline"] {
+        let outcome = compared(name, &format!("{TWO_READS}dispatch,140,0,0,,,,,,,,\n"));
+        assert!(outcome.agrees(), "{name}: {outcome}");
+        differs(
+            &compared(name, &format!("{TWO_READS}dispatch,140,0,1,,,,,,,,\n")),
+            7,
+            "dispatched 0",
+        );
+    }
+}
+
+#[test]
+fn weights_go_to_those_that_have_some() {
+    let lines = "insert,110,0,0,,800,8,R,4,a,,1\nweight,120,0,,,,,,,a,1001,\n";
+    assert!(compared("noop", lines).agrees());
+    let refused = replay(&recording("cfq", lines), &Recorded::linux_6_1()).unwrap_err().to_string();
+    assert!(refused.starts_with("line 4: ") && refused.contains("1001"), "{refused}");
+    assert!(compared("cfq", &lines.replace("1001", "1000")).agrees());
+    assert!(compared("paternoster", lines).agrees(), "it takes 10000");
+}
+
+#[test]
 fn ticks_and_not_nanoseconds_are_what_mq_deadline_lives_by() {
     // Batches of one; 500 ms are 50 ticks, and the tick counter lags the time.
     let begin = format!(
@@ -224,9 +268,10 @@ fn since_6_5_a_sweep_of_mq_deadline_goes_on_from_a_sector() {
 fn what_is_no_such_recording_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err().to_string();
     assert_eq!(
-        wrong(&recording("cfq", "")),
-        "no decisions of 'cfq' can be compared; there are bfq, mq-deadline, kyber, and h-bfq, h-mq-deadline, h-kyber \
-         of hoistway's module"
+        wrong(&recording("deadline", "")),
+        "no decisions of 'deadline' can be compared; there are bfq, mq-deadline, kyber, and of hoistway's module noop, \
+         h-deadline, zoccolo, h-mq-deadline, cfq, cfq-2.6.30, cfq-2.6.32, cfq-2.6.38, h-bfq, bfq-v1, bfq-v4, sio, \
+         sio-1, h-kyber, adios, k2, paternoster"
     );
     let whole = recording("kyber", "");
     let head = whole.lines().next().unwrap();

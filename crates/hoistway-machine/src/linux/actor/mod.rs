@@ -415,7 +415,7 @@ impl<'a> Guest<'a> {
         }
         self.end_recording()?;
         let scheduler = self.scenario.scheduler.as_str();
-        if matches!(scheduler, "bfq" | "h-bfq") {
+        if self.scenario.weighs_groups() {
             // What is written through the page cache later may be theirs: then at least with the usual weight.
             for group in &self.groups {
                 write(self.folder(group).join(group_file(scheduler, "weight")), "100")?;

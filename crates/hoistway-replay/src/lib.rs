@@ -30,7 +30,7 @@
 //!   device     always there: "scheduler=NAME release=R rotational=R created_tick=N created_ns=N tick_ns=T max_sectors=N
 //!              max_segments=N tags=N depth=N noweights timers"; release is the kernel's, such as 6.12; depth the drive's;
 //!              without `timers` none are recorded, and ours fire when they are due
-//!   merge      `request` is the one that the bio joined, or that was found behind it and did not fit, where that is known
+//!   merge      `request` is the one that the bio joined, where that is known
 //!   limit      a tag is asked for; the result is how many places of a word it may be among, 0 = all
 //!   complete   "start=NS issue=NS end=NS": when it had its tag, when the driver had it, when it was over
 //!   sample     a request that never was the scheduler's (a step of a flush) is over, and it is told: as complete

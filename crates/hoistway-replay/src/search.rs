@@ -4,6 +4,7 @@ use crate::run::{Replay, Stop};
 use crate::subject::Subject;
 use hoistway::device::Merging;
 use hoistway::env::{Cx, Env};
+use hoistway::group::ProcId;
 use hoistway::merge::{Elevator, Merger, Rules};
 use hoistway::request::{Io, ReqId};
 use hoistway::sched::Scheduler;
@@ -13,7 +14,7 @@ use hoistway::unit::{Instant, Sectors};
 struct Call<'a> {
     replay: &'a mut Replay,
     now: Instant,
-    /// The request that the kernel's bio joined, or that was found behind it.
+    /// The request that the kernel's bio joined.
     recorded: Option<ReqId>,
 }
 
@@ -49,10 +50,11 @@ impl Merger for Call<'_> {
     }
 
     /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has
-    /// grown. No rule says it, so the recording does: it names the one that was found, whether it was joined or not. Older
-    /// ones name it only if it was joined; else one that the bio could not join had been found, if there is one: of another
-    /// kind, or too large with it. BFQ's trees have reads and writes of a queue alike.
+    /// grown. No rule says it, so the recording does: it names the one that was joined, and where none was, one that the
+    /// bio could not join had been found, if there is one: of another kind, or too large with it. BFQ's trees have reads and
+    /// writes of a queue alike, whichever processes share it.
     fn meant(&mut self, io: &Io, found: ReqId) -> ReqId {
+        let sharers = self.sharers(io.proc);
         let (replay, recorded) = (&self.replay, self.recorded);
         let of = &replay.env.requests[found];
         let (begin, op) = (io.end(), of.op);
@@ -62,7 +64,7 @@ impl Merger for Call<'_> {
         let mixed = matches!(replay.subject, Subject::Bfq(..));
         let waits = |id: &ReqId| {
             let r = &replay.env.requests[*id];
-            let tree = r.op == op || mixed && (recorded == Some(*id) || r.proc == io.proc);
+            let tree = r.op == op || mixed && (recorded == Some(*id) || sharers.contains(&r.proc));
             r.start == begin && tree && *id != found && !replay.names.at_device(*id)
         };
         let mut twins = replay.names.alive().map(|(_, id)| id).filter(waits);
@@ -86,8 +88,19 @@ impl Merger for Call<'_> {
     }
 }
 
+impl Call<'_> {
+    /// A process, and those that use a queue of its own too.
+    fn sharers(&mut self, proc: ProcId) -> Vec<ProcId> {
+        let mut uses = Vec::new();
+        self.replay.subject.scheduler().queues(&mut |used| uses.push((used.proc, used.queue)));
+        let own = |queue: u32| uses.contains(&(proc, queue));
+        let others = uses.iter().filter(|(_, queue)| own(*queue)).map(|(other, _)| *other);
+        std::iter::once(proc).chain(others).collect()
+    }
+}
+
 impl Replay {
-    /// The request the bio has joined. `recorded` is the one that was found in the kernel.
+    /// The request the bio has joined. `recorded` is the one it joined in the kernel.
     pub(crate) fn try_merge(
         &mut self,
         now: Instant,

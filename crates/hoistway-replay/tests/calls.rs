@@ -45,27 +45,6 @@ fn mq_deadline_begins_with_the_oldest() {
 }
 
 #[test]
-fn nothing_joins_the_request_again_that_was_found_behind_a_bio_too_large_for_it() {
-    // Two at one sector, and one that the search looks at first; what touches them later takes in the first of the two
-    // unless that was the one found.
-    let with = |found: &str, dispatched: &str| {
-        let lines = format!(
-            "insert,100,0,3,,90000,8,W,4,root,,1\ninsert,101,0,0,,2048,512,W,4,root,,1\n\
-             insert,103,0,1,,2048,768,W,4,root,,1\nmerge,104,0,{found},,1024,1024,W,4,root,0,1\n\
-             insert,105,0,2,,1536,256,W,4,root,,1\nmerge,106,0,2,,1792,256,W,4,root,1,1\n\
-             dispatch,107,0,3,,,,,,,,\ndispatch,108,0,{dispatched},,,,,,,,\n"
-        );
-        compared("mq-deadline", &lines)
-    };
-    for found in ["0", "1"] {
-        let outcome = with(found, found);
-        assert!(outcome.agrees(), "{found}: {:?}", outcome.first);
-    }
-    differs(&with("1", "0"), 10, "dispatched 1");
-    differs(&with("0", "1"), 10, "dispatched 0");
-}
-
-#[test]
 fn schedulers_of_the_module_go_by_its_names() {
     for name in ["noop", "h-deadline"] {
         let outcome = compared(name, &format!("{TWO_READS}dispatch,140,0,0,,,,,,,,\n"));

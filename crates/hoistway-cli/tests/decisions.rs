@@ -338,10 +338,10 @@ fn random_scenarios_agree_with_a_linux_that_was_built() {
         "{said}"
     );
     assert_eq!(String::from_utf8_lossy(&differ(None, &args).stdout), said);
-    let other = differ(None, &["-s", "cfq"]);
+    let other = differ(None, &["-s", "anticipatory"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(
-        String::from_utf8_lossy(&other.stderr).contains("the kernel has no 'cfq'"),
+        String::from_utf8_lossy(&other.stderr).contains("the kernel has no 'anticipatory'"),
         "{other:?}"
     );
     let _ = std::fs::remove_dir_all(&folder);

@@ -24,13 +24,14 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn ours_inside_decides_as_ours_outside() {
     let folder = folder("inside-differ");
-    let args = ["differ", "-s", "h-mq-deadline,h-kyber,h-bfq", "-n", "3", "--quiet", "--as-found"];
+    let all = "h-mq-deadline,h-kyber,h-bfq,zoccolo,k2";
+    let args = ["differ", "-s", all, "-n", "3", "--quiet", "--as-found"];
     let run = hoistway(&folder, &args);
     if run.status.code() == Some(3) {
         return println!("skipped: {}", text(&run.stderr));
     }
     assert_eq!(run.status.code(), Some(0), "{run:?}");
-    assert_eq!(text(&run.stdout).matches("3 agree on every line").count(), 3, "{run:?}");
+    assert_eq!(text(&run.stdout).matches("3 agree on every line").count(), 5, "{run:?}");
     let _ = std::fs::remove_dir_all(&folder);
 }
 

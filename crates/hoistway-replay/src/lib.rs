@@ -203,7 +203,7 @@ impl Recorded {
             "mq-deadline" => vec![named("base", self.mq_deadline_base)],
             "kyber" => vec![named("base", self.kyber_base), named("timer_in_ticks", 1)],
             // Ours inside the kernel is as it is made: what it has been told stands in the recording.
-            name if sched::twin(name).is_some() => Vec::new(),
+            name if sched::of_module(name).is_some() => Vec::new(),
             _ => self.tunables.clone(),
         }
     }

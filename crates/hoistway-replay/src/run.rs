@@ -234,8 +234,7 @@ impl Replay {
     }
 
     fn put_weight(&mut self, now: Instant, at: usize) -> Result<(), String> {
-        // The others know no weights.
-        if !matches!(self.subject, Subject::Bfq(..)) {
+        if !self.subject.weighs_groups() {
             return Ok(());
         }
         let Group { id, weight, .. } = self.groups[at];

@@ -4,6 +4,7 @@ use crate::run::{Replay, Stop};
 use crate::subject::Subject;
 use hoistway::device::Merging;
 use hoistway::env::{Cx, Env};
+use hoistway::group::ProcId;
 use hoistway::merge::{Elevator, Merger, Rules};
 use hoistway::request::{Io, ReqId};
 use hoistway::sched::Scheduler;
@@ -50,8 +51,10 @@ impl Merger for Call<'_> {
 
     /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has
     /// grown. No rule says it, so the recording does: it names the one that was joined, and where none was, one that the
-    /// bio could not join had been found, if there is one: of another kind, or too large with it. BFQ's trees have reads and writes of a queue alike.
+    /// bio could not join had been found, if there is one: of another kind, or too large with it. BFQ's trees have reads and
+    /// writes of a queue alike, whichever processes share it.
     fn meant(&mut self, io: &Io, found: ReqId) -> ReqId {
+        let sharers = self.sharers(io.proc);
         let (replay, recorded) = (&self.replay, self.recorded);
         let of = &replay.env.requests[found];
         let (begin, op) = (io.end(), of.op);
@@ -61,7 +64,7 @@ impl Merger for Call<'_> {
         let mixed = matches!(replay.subject, Subject::Bfq(..));
         let waits = |id: &ReqId| {
             let r = &replay.env.requests[*id];
-            let tree = r.op == op || mixed && (recorded == Some(*id) || r.proc == io.proc);
+            let tree = r.op == op || mixed && (recorded == Some(*id) || sharers.contains(&r.proc));
             r.start == begin && tree && *id != found && !replay.names.at_device(*id)
         };
         let mut twins = replay.names.alive().map(|(_, id)| id).filter(waits);
@@ -82,6 +85,17 @@ impl Merger for Call<'_> {
 
     fn absorbed(&mut self, _kept: ReqId, gone: ReqId, (): ()) {
         self.replay.names.forget(gone);
+    }
+}
+
+impl Call<'_> {
+    /// A process, and those that use a queue of its own too.
+    fn sharers(&mut self, proc: ProcId) -> Vec<ProcId> {
+        let mut uses = Vec::new();
+        self.replay.subject.scheduler().queues(&mut |used| uses.push((used.proc, used.queue)));
+        let own = |queue: u32| uses.contains(&(proc, queue));
+        let others = uses.iter().filter(|(_, queue)| own(*queue)).map(|(other, _)| *other);
+        std::iter::once(proc).chain(others).collect()
     }
 }
 

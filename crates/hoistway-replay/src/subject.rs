@@ -2,7 +2,7 @@
 
 use hoistway::device::Device;
 use hoistway::sched::bfq::probe::{Expiry, Probe};
-use hoistway::sched::{self, Scheduler, Search, Setup};
+use hoistway::sched::{self, Entry, SCHEDULERS, Scheduler, Search, Setup, module_name};
 use hoistway::unit::Instant;
 
 /// How the kernel's scheduler reads time: ours is given the same.
@@ -22,7 +22,7 @@ pub enum Subject {
     /// With its slots laid open.
     Bfq(Box<Probe>, Time),
     /// Another one.
-    Other(Box<dyn Scheduler>, Time, Search),
+    Other(Box<dyn Scheduler>, Time, &'static Entry),
 }
 
 impl Subject {
@@ -40,17 +40,20 @@ impl Subject {
             "bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, created)), Time::Both)),
             "h-bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, exact)), Time::Exact)),
             "mq-deadline" => Time::Ticks,
-            "kyber" | "h-kyber" | "h-mq-deadline" => Time::Exact,
-            _ => {
-                return Err(format!(
-                    "no decisions of '{name}' can be compared; there are bfq, mq-deadline, kyber, and h-bfq, \
-                     h-mq-deadline, h-kyber of hoistway's module"
-                ));
-            }
+            _ => Time::Exact,
         };
-        let entry =
-            sched::find_or_twin(name).ok_or_else(|| format!("no such scheduler: '{name}'"))?;
-        Ok(Subject::Other((entry.build)(&setup), time, entry.search))
+        let entry = match name {
+            "mq-deadline" | "kyber" => sched::find(name),
+            _ => sched::of_module(name),
+        };
+        let entry = entry.ok_or_else(|| {
+            let ours = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect::<Vec<_>>();
+            format!(
+                "no decisions of '{name}' can be compared; there are bfq, mq-deadline, kyber, and of hoistway's module {}",
+                ours.join(", ")
+            )
+        })?;
+        Ok(Subject::Other((entry.build)(&setup), time, entry))
     }
 
     /// The scheduler.
@@ -73,7 +76,15 @@ impl Subject {
     pub fn search(&self) -> Search {
         match self {
             Subject::Bfq(..) => Search::Elevator,
-            Subject::Other(_, _, search) => *search,
+            Subject::Other(_, _, entry) => entry.search,
+        }
+    }
+
+    /// Whether its groups have weights.
+    pub fn weighs_groups(&self) -> bool {
+        match self {
+            Subject::Bfq(..) => true,
+            Subject::Other(_, _, entry) => entry.group_tunables.iter().any(|t| t.name == "weight"),
         }
     }
 

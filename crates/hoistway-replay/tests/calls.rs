@@ -45,6 +45,29 @@ fn mq_deadline_begins_with_the_oldest() {
 }
 
 #[test]
+fn schedulers_of_the_module_go_by_its_names() {
+    for name in ["noop", "h-deadline"] {
+        let outcome = compared(name, &format!("{TWO_READS}dispatch,140,0,0,,,,,,,,\n"));
+        assert!(outcome.agrees(), "{name}: {outcome}");
+        differs(
+            &compared(name, &format!("{TWO_READS}dispatch,140,0,1,,,,,,,,\n")),
+            7,
+            "dispatched 0",
+        );
+    }
+}
+
+#[test]
+fn weights_go_to_those_that_have_some() {
+    let lines = "insert,110,0,0,,800,8,R,4,a,,1\nweight,120,0,,,,,,,a,1001,\n";
+    assert!(compared("noop", lines).agrees());
+    let refused = replay(&recording("cfq", lines), &Recorded::linux_6_1()).unwrap_err().to_string();
+    assert!(refused.starts_with("line 4: ") && refused.contains("1001"), "{refused}");
+    assert!(compared("cfq", &lines.replace("1001", "1000")).agrees());
+    assert!(compared("paternoster", lines).agrees(), "it takes 10000");
+}
+
+#[test]
 fn ticks_and_not_nanoseconds_are_what_mq_deadline_lives_by() {
     // Batches of one; 500 ms are 50 ticks, and the tick counter lags the time.
     let begin = format!(
@@ -224,9 +247,10 @@ fn since_6_5_a_sweep_of_mq_deadline_goes_on_from_a_sector() {
 fn what_is_no_such_recording_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err().to_string();
     assert_eq!(
-        wrong(&recording("cfq", "")),
-        "no decisions of 'cfq' can be compared; there are bfq, mq-deadline, kyber, and h-bfq, h-mq-deadline, h-kyber \
-         of hoistway's module"
+        wrong(&recording("deadline", "")),
+        "no decisions of 'deadline' can be compared; there are bfq, mq-deadline, kyber, and of hoistway's module noop, \
+         h-deadline, zoccolo, h-mq-deadline, cfq, cfq-2.6.30, cfq-2.6.32, cfq-2.6.38, h-bfq, bfq-v1, bfq-v4, sio, \
+         sio-1, h-kyber, adios, k2, paternoster"
     );
     let whole = recording("kyber", "");
     let head = whole.lines().next().unwrap();

@@ -6,7 +6,7 @@ use crate::common::process::stop_flag;
 use crate::common::terminal;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
-use hoistway::sched::{TWINS, twin};
+use hoistway::sched::{self, module_name, of_module};
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Scratch};
 use hoistway_lab::differ::{self, ComparedScenario, Recorder as _, generate, known, suite};
@@ -36,8 +36,8 @@ const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
                   otherwise by more than 1 %. Interrupted, the same command goes on."
 )]
 pub struct Differ {
-    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency; of the module h-mq-deadline,
-    /// h-kyber, h-bfq
+    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency; all of the module by its
+    /// names (h-mq-deadline, cfq, paternoster)
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub scheduler: Vec<String>,
     /// Random scenarios of each
@@ -175,7 +175,7 @@ pub fn differ(options: &Differ) -> Result<(), Failure> {
     let schedulers = known_schedulers(&options.scheduler)?;
     check_folder(OUT, Some(&options.out), is_ours)?;
     let host = Host::new(&options.on, "interrupted; the same command goes on from there")?;
-    has_twins(&host.kernel, &schedulers)?;
+    has_ours(&host.kernel, &schedulers)?;
     let out = Folder::open(OUT, &options.out, is_ours)?;
     let mut work = Work { options, host: &host, guests: host.guests(options.seed), out: &out };
     let all: Result<Vec<(String, Tally)>, Failure> =
@@ -212,7 +212,7 @@ pub fn record(
     }
     check_folder(OUT, out, |_| false)?;
     let host = Host::new(on, "interrupted; nothing was compared")?;
-    has_twins(&host.kernel, &schedulers)?;
+    has_ours(&host.kernel, &schedulers)?;
     let out = out.map(|out| Folder::open(OUT, out, |_| false)).transpose()?;
     let mut guests = host.guests(1);
     let mut all = Vec::new();
@@ -252,8 +252,7 @@ const OUT: &str = "--out";
 
 /// Whether an earlier version has compared into a folder: it begins the files of its progress with its number.
 fn is_ours(dir: &Dir) -> bool {
-    let twins = TWINS.iter().map(|entry| entry.name);
-    let mut all = SCHEDULERS.into_iter().chain(twins).chain(CONTROLLERS);
+    let mut all = SCHEDULERS.into_iter().chain(of_our_module()).chain(CONTROLLERS);
     all.any(|s| dir.holds(&progress_file(s), Kind::Begins(&[b"0."])))
 }
 
@@ -270,10 +269,15 @@ fn kernel(on: &str) -> Result<Kernel, Failure> {
     linux::find(name).map_err(|e| Failure::Environment(e.to_string()))
 }
 
+/// Schedulers of the module, by its names.
+fn of_our_module() -> impl Iterator<Item = &'static str> {
+    sched::SCHEDULERS.iter().filter_map(|entry| module_name(entry))
+}
+
 /// Refuses a kernel that was built without ours of these names.
-fn has_twins(kernel: &Kernel, schedulers: &[String]) -> Result<(), Failure> {
-    let twin = |s: &&String| twin(s).is_some() && !kernel.module.contains(s);
-    match schedulers.iter().find(twin) {
+fn has_ours(kernel: &Kernel, schedulers: &[String]) -> Result<(), Failure> {
+    let lacks = |s: &&String| of_module(s).is_some() && !kernel.module.contains(s);
+    match schedulers.iter().find(lacks) {
         Some(lacking) => Err(Failure::Environment(format!(
             "kernel {} was built without {lacking}; `hoistway linux build --with-module` builds one that has it",
             kernel.name
@@ -287,13 +291,14 @@ fn known_schedulers(asked: &[String]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(SCHEDULERS.map(str::to_string).into());
     }
-    let known = |s: &str| SCHEDULERS.contains(&s) || twin(s).is_some() || CONTROLLERS.contains(&s);
+    let known =
+        |s: &str| SCHEDULERS.contains(&s) || of_module(s).is_some() || CONTROLLERS.contains(&s);
     match asked.iter().find(|s| !known(s)) {
         Some(other) => Err(Failure::Usage(format!(
-            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}, {}",
+            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}, and with the module {}",
             SCHEDULERS.join(", "),
-            TWINS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
-            CONTROLLERS.join(", ")
+            CONTROLLERS.join(", "),
+            of_our_module().collect::<Vec<_>>().join(", ")
         ))),
         None => Ok(asked.to_vec()),
     }

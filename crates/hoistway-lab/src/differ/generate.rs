@@ -4,7 +4,8 @@
 //! and where, how long they think, priorities, groups, and what changes on the way. Regions are kept small and shared
 //! now and then, or nothing would ever merge or lie next to anything else.
 
-use hoistway::sched::of_module;
+use hoistway::sched::{Entry, find, of_module};
+use hoistway::setting::Unit;
 use hoistway::unit::IoPrio;
 use hoistway_machine::linux::actor::scenario::{Change, IoOrder, Load, Process, Scenario, What};
 use hoistway_replay::control::CONTROLLERS;
@@ -28,9 +29,14 @@ pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario
     if CONTROLLERS.contains(&scheduler) {
         return super::control::scenario(scheduler, seed, number, batch);
     }
-    if let Some(of) = of_module(scheduler) {
-        return inside(scenario(of.name, seed, number, batch), scheduler);
+    match of_module(scheduler) {
+        Some(of) => inside(drawn(of.name, seed, number, batch), scheduler, of),
+        None => drawn(scheduler, seed, number, batch),
     }
+}
+
+/// Of a scheduler by our name.
+fn drawn(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario {
     let drive = rng::stream(seed, &format!("differ/{scheduler}/drive/{}", number / batch.max(1)))
         .one_of(DRIVES);
     let mut rng = rng::stream(seed, &format!("differ/{scheduler}/{number}"));
@@ -56,12 +62,22 @@ pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario
     }
 }
 
-/// The same for ours inside the kernel, where a weight is for all devices.
-fn inside(mut scenario: Scenario, scheduler: &str) -> Scenario {
+/// The same for ours inside the kernel, where a weight is for all devices, and cfq takes none below 100.
+fn inside(mut scenario: Scenario, scheduler: &str, of: &Entry) -> Scenario {
     scenario.scheduler = scheduler.into();
+    let Some(range) = of.group_tunables.iter().find(|t| t.name == "weight") else {
+        return scenario;
+    };
+    let fit = |weight: u32| u64::from(weight).clamp(range.min, range.max) as u32;
+    scenario.groups.iter_mut().for_each(|(_, weight)| *weight = weight.map(fit));
     for change in &mut scenario.changes {
-        if let What::DeviceWeight(group, weight) = &change.what {
-            change.what = What::Weight(group.clone(), if *weight == 0 { 100 } else { *weight });
+        match &mut change.what {
+            What::DeviceWeight(group, 0) => change.what = What::Weight(group.clone(), 100),
+            What::DeviceWeight(group, weight) => {
+                change.what = What::Weight(group.clone(), fit(*weight));
+            }
+            What::Weight(_, weight) => *weight = fit(*weight),
+            _ => {}
         }
     }
     scenario
@@ -75,13 +91,18 @@ fn weight(r: &mut Rng) -> u32 {
     r.one_of(&[1, 10, 50, 100, 200, 300, 500, 1000])
 }
 
+/// Whether its groups have weights.
+fn weighs(scheduler: &str) -> bool {
+    find(scheduler).is_some_and(|entry| entry.group_tunables.iter().any(|t| t.name == "weight"))
+}
+
 fn groups(r: &mut Rng, scheduler: &str) -> Vec<(String, Option<u32>)> {
     let names: &[&str] = match r.below(4) {
         0 | 1 => &[],
         2 => &["a", "b"],
         _ => &["a", "b", "a/x", "a/y", "c"],
     };
-    let weighted = scheduler == "bfq";
+    let weighted = weighs(scheduler);
     names.iter().map(|n| (n.to_string(), (weighted && chance(r, 70)).then(|| weight(r)))).collect()
 }
 
@@ -214,8 +235,8 @@ fn group_change(
     let (group, _) = groups[r.below(groups.len() as u64) as usize].clone();
     let leaf = !groups.iter().any(|(other, _)| other.starts_with(&format!("{group}/")));
     match r.below(4) {
-        0 if scheduler == "bfq" => What::Weight(group, weight(r)),
-        1 if scheduler == "bfq" => {
+        0 if weighs(scheduler) => What::Weight(group, weight(r)),
+        1 if weighs(scheduler) => {
             What::DeviceWeight(group, if chance(r, 30) { 0 } else { weight(r) })
         }
         _ => {
@@ -252,18 +273,34 @@ fn tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
             7 => ("back_seek_penalty", 1 + r.below(4)),
             _ => ("low_latency", r.below(2)),
         },
-        _ => return None,
+        _ => return any_tunable(r, scheduler),
     };
     Some(What::Set(name.to_string(), value))
+}
+
+/// A tunable of a scheduler that the kernel does not have: any of its words, or a value around the usual one.
+fn any_tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
+    let tunables = find(scheduler)?.tunables;
+    let tunable = tunables.get(r.below(tunables.len().max(1) as u64) as usize)?;
+    let value = match tunable.unit {
+        Unit::Switch | Unit::Choice(_) => tunable.min + r.below(tunable.max - tunable.min + 1),
+        _ => {
+            let usual = tunable.default.max(1);
+            r.one_of(&[0, usual / 4, usual / 2, usual.saturating_mul(2), usual.saturating_mul(4)])
+        }
+    };
+    Some(What::Set(tunable.name.to_string(), value.clamp(tunable.min, tunable.max)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoistway::sched::{SCHEDULERS, module_name};
 
     #[test]
     fn every_scenario_can_be_read_again() {
-        for scheduler in ["mq-deadline", "kyber", "bfq", "h-mq-deadline", "h-kyber", "h-bfq"] {
+        let ours = SCHEDULERS.iter().filter_map(|e| module_name(e));
+        for scheduler in ["mq-deadline", "kyber", "bfq"].into_iter().chain(ours) {
             for n in 0..200 {
                 let scenario = scenario(scheduler, 7, n, 20);
                 assert_eq!(
@@ -273,6 +310,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn ours_that_the_kernel_lacks_get_weights_and_tunables_of_their_own() {
+        let all = |scheduler| (0..100).map(move |n| scenario(scheduler, 1, n, 20));
+        let set = |s: Scenario, name: &str| {
+            s.changes.iter().any(|c| matches!(&c.what, What::Set(n, _) if n == name))
+        };
+        let weighted = |s: Scenario| s.groups.iter().any(|(_, weight)| weight.is_some());
+        assert!(all("cfq").any(|s| set(s, "slice_idle")) && all("cfq").any(weighted));
+        assert!(all("zoccolo").any(|s| set(s, "fifo_batch")) && !all("zoccolo").any(weighted));
+        assert!(all("noop").all(|s| s.changes.iter().all(|c| !matches!(c.what, What::Set(..)))));
     }
 
     #[test]

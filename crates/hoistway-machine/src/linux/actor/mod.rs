@@ -29,9 +29,10 @@ const LEAD_MS: u64 = 20;
 const FORGETTING_NS: u64 = 500_000_000;
 /// Looks at most.
 const FORGETTING_LOOKS: u32 = 20;
-/// Between two attempts at removing a group, and how many.
+/// Between two attempts at removing a group, and how many. A process that ends stays in it until the last of its I/O is
+/// over: under cfq that takes longer than under the kernel's own.
 const LEAVING_NS: u64 = 10_000;
-const LEAVING_LOOKS: u32 = 100;
+const LEAVING_LOOKS: u32 = 100_000;
 /// Memory that the page cache leaves free, of 384 MiB.
 const RESERVE_KIB: u32 = 32 << 10;
 /// Writes a disk's page cache back and forgets it (include/uapi/linux/fs.h).
@@ -41,24 +42,31 @@ pub const DONE: &str = "hoistway: done: ";
 /// The same of what went wrong.
 pub const FAILED: &str = "hoistway: failed: ";
 
-/// Process 1: carries out the scenarios of `files` and switches the machine off. What goes wrong is on the console.
+/// The line of the console where the machine is switched off before the next scenario, which needs a fresh one.
+pub const STALE: &str = "hoistway: groups of the scenario before do not go";
+
+/// Process 1: carries out the scenarios of `files` and switches the machine off, at once where groups of one do not go.
+/// What goes wrong is on the console.
 pub fn run(files: &[PathBuf]) -> ! {
-    let mut hold = false;
-    let next = |(n, file): (usize, &PathBuf)| {
-        if n > 0 {
-            forget_groups(hold)?;
-        }
-        hold = one(n, file)?;
-        Ok(())
-    };
-    let all = |()| files.iter().enumerate().try_for_each(next);
-    if let Err(e) = prepare().and_then(all) {
+    if let Err(e) = prepare().and_then(|()| all(files)) {
         println!("{FAILED}{e}");
     }
     let _ = io::stdout().flush();
     // SAFETY: no memory is touched.
     unsafe { libc::reboot(libc::LINUX_REBOOT_CMD_POWER_OFF) };
     std::process::exit(1);
+}
+
+fn all(files: &[PathBuf]) -> Result<(), String> {
+    let mut hold = false;
+    for (n, file) in files.iter().enumerate() {
+        if n > 0 && !forget_groups(hold)? {
+            println!("{STALE}");
+            break;
+        }
+        hold = one(n, file)?;
+    }
+    Ok(())
 }
 
 fn at<T>(what: &str, result: io::Result<T>) -> Result<T, String> {
@@ -407,7 +415,7 @@ impl<'a> Guest<'a> {
         }
         self.end_recording()?;
         let scheduler = self.scenario.scheduler.as_str();
-        if matches!(scheduler, "bfq" | "h-bfq") {
+        if self.scenario.weighs_groups() {
             // What is written through the page cache later may be theirs: then at least with the usual weight.
             for group in &self.groups {
                 write(self.folder(group).join(group_file(scheduler, "weight")), "100")?;
@@ -456,7 +464,10 @@ fn remove_group(folder: &Path) -> io::Result<()> {
 /// has at least a time to be written: hence `sync`, and after it another group that is removed. That it has worked is
 /// seen where the kernel counts removed groups by controller (6.12); pages of programs may hold them as such, and where a
 /// controller may `hold` I/O of theirs, they live for minutes.
-fn forget_groups(hold: bool) -> Result<(), String> {
+///
+/// `false`: they are still there. The next scenario would depend on them, and BFQ of 6.12 dies of a null pointer where
+/// low_latency is written while a group is there that was removed before BFQ was chosen.
+fn forget_groups(hold: bool) -> Result<bool, String> {
     for look in 0..FORGETTING_LOOKS {
         let disk = at(DISK, File::open(DISK))?;
         // SAFETY: no memory is touched.
@@ -475,12 +486,10 @@ fn forget_groups(hold: bool) -> Result<(), String> {
         let stat = at("cgroup.stat", fs::read_to_string(stat))?;
         let dying = stat.lines().find_map(|line| line.strip_prefix("nr_dying_subsys_io "));
         if hold || dying.is_none_or(|n| n == "0") {
-            return Ok(());
+            return Ok(true);
         }
     }
-    // The recording tells them apart by their names.
-    println!("hoistway: groups of the scenario before do not go");
-    Ok(())
+    Ok(false)
 }
 
 impl Guest<'_> {

@@ -26,7 +26,7 @@
 //! Times are ms since the scenario begins, `think` is in µs, places and sizes in bytes. Processes are known by their
 //! number, from 0.
 
-use hoistway::sched::find_or_twin;
+use hoistway::sched::{self, Entry};
 use hoistway::setting::TunableError;
 use hoistway::unit::{Class, IoPrio};
 use std::fmt;
@@ -300,6 +300,16 @@ impl Scenario {
         self.scheduler.starts_with("io.")
     }
 
+    /// The scheduler of ours: the kernel's own have its names, and the module's have other ones.
+    fn entry(&self) -> Option<&'static Entry> {
+        sched::of_module(&self.scheduler).or_else(|| sched::find(&self.scheduler))
+    }
+
+    /// Whether groups have weights under this scheduler.
+    pub fn weighs_groups(&self) -> bool {
+        self.entry().is_some_and(|entry| entry.group_tunables.iter().any(|t| t.name == "weight"))
+    }
+
     fn line(&mut self, line: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -327,7 +337,8 @@ impl Scenario {
             let text = "a controller has no tunables; there is 'write GROUP FILE VALUE'";
             return Err(format!("'set {name}': {text}"));
         }
-        let entry = find_or_twin(&self.scheduler)
+        let entry = self
+            .entry()
             .ok_or_else(|| format!("'set {name}': no scheduler '{}'", self.scheduler))?;
         let known = hoistway::setting::check(entry.tunables, entry.name, name, *value);
         known.map(|_| ()).map_err(|e| {

@@ -120,6 +120,9 @@ impl HwIo {
     }
 }
 
+/// `HW_INSERTED`.
+const INSERTED: u32 = 1 << 8;
+
 fn open_word(open: Open) -> u32 {
     match open {
         Open::Closed => 0,
@@ -251,7 +254,8 @@ pub unsafe extern "C" fn hw_core_end(view: &View) -> bool {
 
 // --- requests -------------------------------------------------------------------------------------
 
-/// A request that the core does not know: its handle, 0 if there is no room, and in `open` which merges it is open to.
+/// A request that the core does not know: its handle, 0 if there is no room, and in `open` which merges it is open to and
+/// whether it has been taken in already.
 ///
 /// # Safety
 /// As `queue` says.
@@ -267,9 +271,9 @@ pub unsafe extern "C" fn hw_core_arrive(
     // SAFETY: the caller's promise.
     let queue = unsafe { queue(view) };
     match queue.arrive(Instant::from_nanos(now), &io.arrival(), at(head), rq) {
-        Some((id, how)) => {
-            *open = open_word(how);
-            id
+        Some(arrived) => {
+            *open = open_word(arrived.open) | if arrived.inserted { INSERTED } else { 0 };
+            arrived.id
         }
         None => 0,
     }

@@ -3,6 +3,7 @@
 //! All take the view of the queue first, and all answer 0, null or false where nothing was done: that is also what the shim
 //! gets when the call has ended in a panic.
 
+use crate::choice::{CHOSEN, MARK};
 use crate::queue::{Arrival, Found, Queue, Rq, op_of};
 use crate::view::View;
 use alloc::boxed::Box;
@@ -11,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
-use hoistway::sched::{At, Entry, FlushCommand, Open, SCHEDULERS, Service, module_name};
+use hoistway::sched::{At, Entry, FlushCommand, Open, Service, module_name};
 use hoistway::unit::Class;
 use hoistway::{
     Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, QueueId, Sectors,
@@ -140,7 +141,7 @@ fn side(back: bool) -> Side {
 }
 
 fn entry(n: usize) -> Option<&'static Entry> {
-    SCHEDULERS.get(n).copied()
+    CHOSEN.get(n).copied()
 }
 
 /// The queue behind a view.
@@ -170,10 +171,15 @@ unsafe fn room<'a>(to: *mut u8, room: usize) -> &'a mut [u8] {
 
 // --- the registry ---------------------------------------------------------------------------------
 
+/// For whoever has this object alone: what it was made of.
+#[allow(non_upper_case_globals)]
+#[unsafe(no_mangle)]
+pub static hw_core_mark: [u8; MARK.len()] = MARK;
+
 /// So many schedulers.
 #[unsafe(no_mangle)]
 pub extern "C" fn hw_core_count() -> usize {
-    SCHEDULERS.len()
+    CHOSEN.len()
 }
 
 /// What scheduler `n` is called in a kernel; false: there is none, or the kernel has it itself.

@@ -96,8 +96,15 @@ fn id_of(word: u64) -> ReqId {
     ReqId(Handle { slot: word as u32, generation: (word >> 32) as u32 })
 }
 
+#[inline(never)]
+fn build(entry: &Entry, setup: &Setup<'_>) -> Box<dyn Scheduler> {
+    (entry.build)(setup)
+}
+
 impl<'v> Queue<'v> {
     /// The core of a queue with room for `slots` requests; sleeps where memory is short.
+    // In a core of one scheduler all that is built here would be inlined into one frame.
+    #[inline(never)]
     pub fn new(
         entry: &'static Entry,
         mut device: Device,
@@ -115,7 +122,7 @@ impl<'v> Queue<'v> {
         let mut env = Env::new(device, slots, 0);
         // Nobody, for I/O without a context.
         env.procs.add(GroupId::ROOT, IoPrio::NONE);
-        let sched = (entry.build)(&Setup { device: &env.device, requests: slots, now });
+        let sched = build(entry, &Setup { device: &env.device, requests: slots, now });
         view.fresh.store(all, Relaxed);
         let of = vec![0; slots];
         let mut queue = Queue {

@@ -5,7 +5,7 @@
 //! contiguous on the device and travel as one command.
 
 use crate::group::{GroupId, ProcId};
-use crate::table::{Handle, NIL, Table};
+use crate::table::{Handle, Table};
 use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use core::ops::{BitOr, BitOrAssign, Index};
 

@@ -162,7 +162,7 @@ pub fn install(asked: Option<&str>, only: &Choice) -> Result<Installed, MachineE
     let signed = if must_be_signed() { Some(sign(&file, &modules, &scratch)?) } else { None };
     let bytes = fs::read(&file).map_err(os(file.display().to_string()))?;
     let folder = Dir::make_all(&target(&release))?;
-    let place = folder.place(&only.file())?;
+    let place = folder.place(only.file())?;
     place.replace(&bytes, Kind::Named)?;
     // Of several that answer to one name modprobe would take any.
     for path in ours(&target(&release), is_file).iter().filter(|path| **path != place.path()) {

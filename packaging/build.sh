@@ -73,6 +73,11 @@ deb() {
     case $mode in '' | '#'*) continue ;; esac
     install -D -m "$mode" "$from" "$root/$to"
   done <packaging/deb/files
+  # The core of the kernel module: with it `hoistway module build` needs no Rust, of which a stable Debian has an older one.
+  if [ "$(uname -m)" = x86_64 ]; then
+    HOISTWAY_CACHE_DIR=$target/module-core "$program" module core --out "$work/core.o"
+    install -D -m 644 "$work/core.o" "$root/usr/share/hoistway/module/core.o"
+  fi
   mkdir -p "$root/usr/share/man/man1"
   "$target/release/examples/man" "$root/usr/share/man/man1"
   completions "$program" "$root/usr/share"

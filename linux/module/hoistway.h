@@ -96,8 +96,21 @@ size_t hw_number(const struct elevator_type *type);
 extern const struct elevator_mq_ops hw_ops;
 extern const size_t hw_icq_size, hw_icq_align;
 /* After calls into the core, the lock held: timer, largest request; and the hardware queues to run once it is free. */
-u64 hw_after(struct hw_sched *h);
-void hw_run(struct hw_sched *h, u64 runs);
+u64 hw_after_news(struct hw_sched *h);
+static inline u64 hw_after(struct hw_sched *h)
+{
+	struct hw_view *view = &h->view;
+
+	if (likely(!h->dead && view->next_timer == h->armed && view->max_sectors == h->cut && !view->runs))
+		return 0;
+	return hw_after_news(h);
+}
+void hw_run_these(struct hw_sched *h, u64 runs);
+static inline void hw_run(struct hw_sched *h, u64 runs)
+{
+	if (unlikely(runs))
+		hw_run_these(h, runs);
+}
 
 /* hoistway_limits.c: the largest request that the scheduler wants, and its end; the lock is held but at begin and end */
 void hw_cutting_begins(struct hw_sched *h);

@@ -55,6 +55,8 @@ static_assert(sizeof(struct hw_size) == 16);
 
 /* Which merges a request is open to. */
 enum { HW_CLOSED, HW_TO_BIOS, HW_OPEN };
+/* Beside it: hw_arrive has taken it in, and no hw_insert follows. */
+#define HW_INSERTED (1U << 8)
 /* Bits of hw_core_traits. */
 enum { HW_LIMITS_DEPTH = 1, HW_KNOWS_PROCS = 2, HW_REPLACES_WBT = 4, HW_HAS_WEIGHTS = 8 };
 

@@ -68,7 +68,7 @@ static u64 bury(struct hw_sched *h)
 	return U64_MAX;
 }
 
-u64 hw_after(struct hw_sched *h)
+u64 hw_after_news(struct hw_sched *h)
 {
 	struct hw_view *view = &h->view;
 	u64 runs = view->runs;
@@ -89,13 +89,11 @@ u64 hw_after(struct hw_sched *h)
 	return runs;
 }
 
-void hw_run(struct hw_sched *h, u64 runs)
+void hw_run_these(struct hw_sched *h, u64 runs)
 {
 	struct blk_mq_hw_ctx *hctx;
 	unsigned long i;
 
-	if (!runs)
-		return;
 	queue_for_each_hw_ctx(h->queue, hctx, i)
 		if (runs & BIT_ULL(i & 63))
 			blk_mq_run_hw_queue(hctx, true);
@@ -122,19 +120,14 @@ static bool may_be_joined(struct request *rq)
 
 /* --- a request's beginning ----------------------------------------------------------------------- */
 
-static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+static noinline void limit_depth(struct hw_sched *h, blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
-	struct hw_sched *h = sched_of(data->q);
 	unsigned long flags;
 	const void *key;
 	struct hw_io io;
 	u32 depth;
 	u64 now;
 
-	if (!(h->traits & HW_LIMITS_DEPTH) || op_is_flush(opf))
-		return;
-	if ((opf & REQ_OP_MASK) == REQ_OP_READ && !(h->wants & HW_LIMITS_READS))
-		return;
 	io = (struct hw_io) {
 		.flags = flags_of(opf),
 		.op = op_of(opf),
@@ -152,6 +145,18 @@ static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	rcu_read_unlock();
 	if (depth)
 		data->shallow_depth = depth;
+}
+
+/* The question that need not be asked costs no frame; so below. */
+static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct hw_sched *h = sched_of(data->q);
+
+	if (!(h->traits & HW_LIMITS_DEPTH) || op_is_flush(opf))
+		return;
+	if ((opf & REQ_OP_MASK) == REQ_OP_READ && !(h->wants & HW_LIMITS_READS))
+		return;
+	limit_depth(h, opf, data);
 }
 
 static void meet(struct hw_sched *h, struct hw_icq *icq, u32 prio)
@@ -173,19 +178,14 @@ static void meet(struct hw_sched *h, struct hw_icq *icq, u32 prio)
 	hw_run(h, runs);
 }
 
-static void hw_prepare_request(struct request *rq)
+static noinline void prepare_for_proc(struct hw_sched *h, struct request *rq)
 {
-	struct hw_sched *h = sched_of(rq->q);
-	struct hw_icq *icq = NULL;
+	struct hw_icq *icq = (struct hw_icq *)ioc_find_get_icq(rq->q);
 	u32 prio;
 
-	if (h->wants & HW_PROCS)
-		icq = (struct hw_icq *)ioc_find_get_icq(rq->q);
-	rq->elv.icq = icq ? &icq->icq : NULL;
-	set_handle(rq, 0);
-	rq->elv.priv[1] = NULL;
 	if (!icq)
 		return;
+	rq->elv.icq = &icq->icq;
 	prio = get_current_ioprio();
 	rcu_read_lock();
 #ifdef CONFIG_BLK_CGROUP
@@ -197,6 +197,17 @@ static void hw_prepare_request(struct request *rq)
 #endif
 	rcu_read_unlock();
 	rq->elv.priv[1] = (void *)(unsigned long)icq->proc;
+}
+
+static void hw_prepare_request(struct request *rq)
+{
+	struct hw_sched *h = sched_of(rq->q);
+
+	rq->elv.icq = NULL;
+	set_handle(rq, 0);
+	rq->elv.priv[1] = NULL;
+	if (h->wants & HW_PROCS)
+		prepare_for_proc(h, rq);
 }
 
 static void hw_exit_icq(struct io_cq *at)
@@ -237,22 +248,29 @@ static void spill(struct hw_sched *h, struct request *rq, bool head)
 		list_add_tail(&rq->queuelist, &h->spill);
 }
 
-/* A request with a handle is inserted; or another absorbs it, and it joins `free`. */
-static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 open, u64 now, struct list_head *free)
+/* The scheduler has it; bios may join it where it is open. */
+static void waits(struct hw_sched *h, struct request *rq, u32 open)
 {
 	struct request_queue *q = h->queue;
 
-	if (open == HW_OPEN && blk_mq_sched_try_insert_merge(q, rq, free))
-		return;
-	put(rq, WAITS, true);
 	list_add_tail(&rq->queuelist, &h->waiting);
-	CORE(h, hw_insert(&h->view, now, handle(rq), head));
-	if (open != HW_CLOSED && may_be_joined(rq)) {
-		put(rq, OPEN, true);
-		elv_rqhash_add(q, rq);
-		if (!q->last_merge)
-			q->last_merge = rq;
+	if (open == HW_CLOSED || !may_be_joined(rq)) {
+		put(rq, WAITS, true);
+		return;
 	}
+	put(rq, WAITS | OPEN, true);
+	elv_rqhash_add(q, rq);
+	if (!q->last_merge)
+		q->last_merge = rq;
+}
+
+/* A request with a handle is inserted; or another absorbs it, and it joins `free`. */
+static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 open, u64 now, struct list_head *free)
+{
+	if (open == HW_OPEN && blk_mq_sched_try_insert_merge(h->queue, rq, free))
+		return;
+	CORE(h, hw_insert(&h->view, now, handle(rq), head));
+	waits(h, rq, open);
 }
 
 static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, struct list_head *free)
@@ -279,6 +297,8 @@ static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, s
 	set_handle(rq, CORE(h, hw_arrive(&h->view, now, &io, head, rq, &open)));
 	if (!handle(rq))
 		return spill(h, rq, head);
+	if (open & HW_INSERTED)
+		return waits(h, rq, open & ~HW_INSERTED);
 	insert_known(h, rq, head, open, now, free);
 }
 
@@ -441,22 +461,15 @@ static void hw_requeue_request(struct request *rq)
 
 /* --- merging: all of these but the first are called by the kernel while we hold the lock ---------- */
 
-static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int segments)
+static noinline bool bio_merge(struct hw_sched *h, struct bio *bio, unsigned int segments)
 {
-	struct hw_sched *h = sched_of(q);
+	struct request_queue *q = h->queue;
 	struct request *free = NULL;
 	unsigned long flags;
 	bool done = false, news = false;
 	u64 runs;
-	u32 proc;
+	u32 proc = current_proc(h, bio, &news);
 
-	/*
-	 * Only what waits is joined. But where groups share, the search is also how the core learns that a process's I/O is of
-	 * another group from now on: before it is asked how many tags it may have.
-	 */
-	if (!READ_ONCE(h->view.waiting) && !(h->traits & HW_HAS_WEIGHTS))
-		return false;
-	proc = current_proc(h, bio, &news);
 	if (!READ_ONCE(h->view.waiting) && !news)
 		return false;
 	flags = hw_lock(h);
@@ -474,6 +487,19 @@ static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 		blk_mq_free_request(free);
 	hw_run(h, runs);
 	return done;
+}
+
+/*
+ * Only what waits is joined. But where groups share, the search is also how the core learns that a process's I/O is of
+ * another group from now on: before it is asked how many tags it may have.
+ */
+static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int segments)
+{
+	struct hw_sched *h = sched_of(q);
+
+	if (!READ_ONCE(h->view.waiting) && !(h->traits & HW_HAS_WEIGHTS))
+		return false;
+	return bio_merge(h, bio, segments);
 }
 
 static bool hw_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)

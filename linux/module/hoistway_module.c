@@ -172,3 +172,5 @@ module_init(hw_init);
 module_exit(hw_exit);
 MODULE_LICENSE("Dual MIT/GPL");
 MODULE_DESCRIPTION("I/O schedulers of hoistway");
+/* Modules of some of its schedulers have longer names, and one of all is in place at a time. */
+MODULE_ALIAS("hoistway");

@@ -65,6 +65,10 @@ static inline u8 op_of(blk_opf_t opf)
 /* The bits of Flags, crates/hoistway/src/request.rs. */
 static inline u16 flags_of(blk_opf_t opf)
 {
+	/* Most reads have none. */
+	if (!(opf & (REQ_SYNC | REQ_META | REQ_PRIO | REQ_IDLE | REQ_RAHEAD | REQ_PREFLUSH | REQ_FUA | REQ_NOMERGE |
+		     REQ_BACKGROUND | REQ_SWAP)))
+		return 0;
 	return (opf & REQ_SYNC ? 1 << 0 : 0) | (opf & REQ_META ? 1 << 1 : 0) | (opf & REQ_PRIO ? 1 << 2 : 0) |
 	       (opf & REQ_IDLE ? 1 << 4 : 0) | (opf & REQ_RAHEAD ? 1 << 5 : 0) | (opf & REQ_PREFLUSH ? 1 << 8 : 0) |
 	       (opf & REQ_FUA ? 1 << 9 : 0) | (opf & REQ_NOMERGE ? 1 << 10 : 0) |
@@ -97,24 +101,25 @@ static inline void io_of_bio(struct hw_sched *h, struct bio *bio, struct hw_io *
 	};
 }
 
+/* All but who asks, for whom; member by member, for that of a whole struct is cleared first. */
 static inline void io_of_request(struct request *rq, struct hw_io *io, u64 now)
 {
 	u64 start = rq->start_time_ns ?: now;
 
-	*io = (struct hw_io) {
-		.start = blk_rq_pos(rq),
-		.alloc = start,
-		.began = start,
-		.issued = rq->io_start_time_ns,
-		.sectors = blk_rq_sectors(rq),
-		.segments = rq->nr_phys_segments,
-		.cpu = rq->mq_ctx->cpu,
-		.flags = flags_of(rq->cmd_flags),
-		.prio = req_get_ioprio(rq),
-		.queue = rq->mq_hctx->queue_num,
-		.op = op_of(rq->cmd_flags),
-		.sync = op_is_sync(rq->cmd_flags),
-	};
+	io->start = blk_rq_pos(rq);
+	io->alloc = start;
+	io->began = start;
+	io->issued = rq->io_start_time_ns;
+	io->sectors = blk_rq_sectors(rq);
+	io->segments = rq->nr_phys_segments;
+	io->proc = 0;
+	io->group = 0;
+	io->cpu = rq->mq_ctx->cpu;
+	io->flags = flags_of(rq->cmd_flags);
+	io->prio = req_get_ioprio(rq);
+	io->queue = rq->mq_hctx->queue_num;
+	io->op = op_of(rq->cmd_flags);
+	io->sync = op_is_sync(rq->cmd_flags);
 #ifdef CONFIG_BLK_RQ_ALLOC_TIME
 	if (rq->alloc_time_ns)
 		io->alloc = rq->alloc_time_ns;

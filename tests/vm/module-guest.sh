@@ -6,8 +6,9 @@ echo 120 >/proc/sys/kernel/hung_task_timeout_secs
 part=start
 
 wanted() { part=$1; [ -z "$only" ] || [[ ,$only, = *,$1,* ]]; }
-parameter() { cat /sys/module/hoistway/parameters/"$1"; }
-set_parameter() { echo "$2" >/sys/module/hoistway/parameters/"$1"; }
+# The module is called after some of the schedulers, where it has not all.
+parameter() { cat /sys/module/hoistway*/parameters/"$1"; }
+set_parameter() { echo "$2" >"$(echo /sys/module/hoistway*/parameters)/$1"; }
 memory() { parameter memory | tr ' ' '\n' | sed -n "/^$1\$/{n;p}"; }
 choose() { # SCHEDULER DEVICE
   echo "$1" >/sys/block/"$2"/queue/scheduler
@@ -48,16 +49,24 @@ for name in $(tr -d '[]' </sys/block/nullb0/queue/scheduler); do
 done
 report "figure schedulers $(echo $ours | wc -w):$ours"
 
-# Where a nanosecond is an instruction (qemu -icount): what 6,000 random reads cost, everything included.
+# Where a nanosecond is an instruction (qemu -icount): what a random read costs, everything included. What it takes to begin and to
+# end is in both runs.
+reads() { # DEPTH READS: microseconds
+  local begun=${EPOCHREALTIME/./}
+  fio --name=r --filename=/dev/nullb0 --rw=randread --randseed=7 --norandommap --bs=4k --ioengine=libaio --direct=1 --gtod_reduce=1 \
+    --iodepth="$1" --iodepth_batch="$1" --iodepth_batch_complete="$1" --number_ios="$2" --cpus_allowed=0 >/dev/null 2>&1
+  echo $((${EPOCHREALTIME/./} - begun))
+}
 if [ "$only" = cost ]; then
   part=cost
-  for name in none noop mq-deadline h-mq-deadline kyber h-kyber bfq h-bfq paternoster cfq adios k2 h-deadline; do
+  costs=$(sed -n 's/.*hoistway_cost=\([^ ]*\).*/\1/p' /proc/cmdline)
+  for name in ${costs//,/ }; do
     choose "$name" nullb0 || continue
     for depth in 1 16; do
-      deep="--iodepth=$depth --iodepth_batch=$depth --iodepth_batch_complete=$depth"
-      fio --name=r --filename=/dev/nullb0 --rw=randread --randseed=7 --norandommap --bs=4k --ioengine=libaio --direct=1 $deep \
-        --number_ios=6000 --gtod_reduce=1 --cpus_allowed=0 --output-format=terse --terse-version=3 >/tmp/cost 2>/dev/null
-      report "figure $name, depth $depth: $(awk -F';' '{printf "%d instructions per I/O", $9 * 1000000 / 6000}' /tmp/cost)"
+      reads $depth 2000 >/dev/null
+      few=$(reads $depth 2000)
+      many=$(reads $depth 12000)
+      report "figure $name, depth $depth: $(((many - few) / 10)) instructions per I/O"
     done
   done
   only=none
@@ -335,7 +344,7 @@ fi
 
 part=end
 for queue in /sys/block/*/queue/scheduler; do echo none >"$queue"; done
-must "the module goes" rmmod hoistway
+must "the module goes" rmmod "$(basename /sys/module/hoistway*)"
 last=$(dmesg | grep 'hoistway: allocs' | tail -1)
 report "figure ${last#*hoistway: }"
 set -- ${last#*hoistway: }

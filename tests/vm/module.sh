@@ -12,6 +12,7 @@
 #                                      install, and a bench of a disk
 #   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
 #   ONLY='each panic'                  the named parts only; ONLY=cost counts instructions per I/O and nothing else
+#   COST='bfq h-bfq'                   the schedulers that are counted
 #   KEEP=FOLDER                        leave the console's text and the report there
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -64,6 +65,7 @@ if [ "$only" = cost ]; then
   # One instruction takes one nanosecond, whatever the host does.
   ACCEL=tcg
   machine+=(-smp 1 -icount shift=0,align=off,sleep=off)
-  append="$append no_timer_check mitigations=off nokaslr"
+  cost=${COST:-none noop mq-deadline h-mq-deadline kyber h-kyber bfq h-bfq paternoster cfq adios k2 h-deadline}
+  append="$append no_timer_check mitigations=off nokaslr hoistway_cost=${cost// /,}"
 fi
 run_machine "$(stat -c '%s bytes' "$ko") of module"

@@ -3,6 +3,7 @@
 //! All take the view of the queue first, and all answer 0, null or false where nothing was done: that is also what the shim
 //! gets when the call has ended in a panic.
 
+use crate::choice::{CHOSEN, MARK};
 use crate::queue::{Arrival, Found, Queue, Rq, op_of};
 use crate::view::View;
 use alloc::boxed::Box;
@@ -11,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
-use hoistway::sched::{At, Entry, FlushCommand, Open, SCHEDULERS, Service, module_name};
+use hoistway::sched::{At, Entry, FlushCommand, Open, Service, module_name};
 use hoistway::unit::Class;
 use hoistway::{
     Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, QueueId, Sectors,
@@ -120,6 +121,9 @@ impl HwIo {
     }
 }
 
+/// `HW_INSERTED`.
+const INSERTED: u32 = 1 << 8;
+
 fn open_word(open: Open) -> u32 {
     match open {
         Open::Closed => 0,
@@ -137,7 +141,7 @@ fn side(back: bool) -> Side {
 }
 
 fn entry(n: usize) -> Option<&'static Entry> {
-    SCHEDULERS.get(n).copied()
+    CHOSEN.get(n).copied()
 }
 
 /// The queue behind a view.
@@ -167,10 +171,15 @@ unsafe fn room<'a>(to: *mut u8, room: usize) -> &'a mut [u8] {
 
 // --- the registry ---------------------------------------------------------------------------------
 
+/// For whoever has this object alone: what it was made of.
+#[allow(non_upper_case_globals)]
+#[unsafe(no_mangle)]
+pub static hw_core_mark: [u8; MARK.len()] = MARK;
+
 /// So many schedulers.
 #[unsafe(no_mangle)]
 pub extern "C" fn hw_core_count() -> usize {
-    SCHEDULERS.len()
+    CHOSEN.len()
 }
 
 /// What scheduler `n` is called in a kernel; false: there is none, or the kernel has it itself.
@@ -251,7 +260,8 @@ pub unsafe extern "C" fn hw_core_end(view: &View) -> bool {
 
 // --- requests -------------------------------------------------------------------------------------
 
-/// A request that the core does not know: its handle, 0 if there is no room, and in `open` which merges it is open to.
+/// A request that the core does not know: its handle, 0 if there is no room, and in `open` which merges it is open to and
+/// whether it has been taken in already.
 ///
 /// # Safety
 /// As `queue` says.
@@ -267,9 +277,9 @@ pub unsafe extern "C" fn hw_core_arrive(
     // SAFETY: the caller's promise.
     let queue = unsafe { queue(view) };
     match queue.arrive(Instant::from_nanos(now), &io.arrival(), at(head), rq) {
-        Some((id, how)) => {
-            *open = open_word(how);
-            id
+        Some(arrived) => {
+            *open = open_word(arrived.open) | if arrived.inserted { INSERTED } else { 0 };
+            arrived.id
         }
         None => 0,
     }

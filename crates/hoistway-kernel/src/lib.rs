@@ -31,6 +31,7 @@
 extern crate alloc;
 
 pub mod border;
+pub mod choice;
 #[cfg(target_os = "none")]
 mod memory;
 pub mod queue;

@@ -45,6 +45,17 @@ pub struct Arrival {
     pub began: Instant,
 }
 
+/// What has become of a request that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its handle.
+    pub id: u64,
+    /// Which merges it is open to.
+    pub open: Open,
+    /// The scheduler has taken it in.
+    pub inserted: bool,
+}
+
 /// What `dispatch` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -85,8 +96,15 @@ fn id_of(word: u64) -> ReqId {
     ReqId(Handle { slot: word as u32, generation: (word >> 32) as u32 })
 }
 
+#[inline(never)]
+fn build(entry: &Entry, setup: &Setup<'_>) -> Box<dyn Scheduler> {
+    (entry.build)(setup)
+}
+
 impl<'v> Queue<'v> {
     /// The core of a queue with room for `slots` requests; sleeps where memory is short.
+    // In a core of one scheduler all that is built here would be inlined into one frame.
+    #[inline(never)]
     pub fn new(
         entry: &'static Entry,
         mut device: Device,
@@ -100,10 +118,11 @@ impl<'v> Queue<'v> {
             n @ 0..64 => (1 << n.max(1)) - 1,
             _ => u64::MAX,
         };
-        let mut env = Env::new(device, slots, slots);
+        // The bios are the kernel's.
+        let mut env = Env::new(device, slots, 0);
         // Nobody, for I/O without a context.
         env.procs.add(GroupId::ROOT, IoPrio::NONE);
-        let sched = (entry.build)(&Setup { device: &env.device, requests: slots, now });
+        let sched = build(entry, &Setup { device: &env.device, requests: slots, now });
         view.fresh.store(all, Relaxed);
         let of = vec![0; slots];
         let mut queue = Queue {
@@ -166,19 +185,31 @@ impl<'v> Queue<'v> {
 
     // --- requests ---------------------------------------------------------------------------------
 
-    /// A request that the core does not know: its handle, and which merges it is open to before it is inserted. `None`:
-    /// there is no room for it.
-    pub fn arrive(&mut self, now: Instant, a: &Arrival, at: At, rq: Rq) -> Option<(u64, Open)> {
+    /// A request that the core does not know: its handle, and which merges it is open to. Inserted is it at once, unless it
+    /// could be merged before that: then `insert` follows. `None`: there is no room for it.
+    pub fn arrive(&mut self, now: Instant, a: &Arrival, at: At, rq: Rq) -> Option<Arrived> {
         let now = self.clock(now);
-        let id = self.env.requests.create(a.io, a.sync, a.queue, a.alloc)?;
-        self.env.requests.get_mut(id).began = a.began;
+        let id = self.env.requests.add_bare(&a.io, a.alloc, a.began, a.sync, a.queue)?;
         self.of[id.index()] = rq;
         self.sched.prepare(now, id, &mut self.env.cx());
         let open = match at {
             At::Head => Open::Closed,
             At::Tail => self.open(id),
         };
-        Some((word(id), open))
+        // Only what waits can be joined.
+        let inserted = open != Open::Full || self.view.waiting() == 0;
+        if inserted {
+            self.take_in(now, id, at);
+        }
+        Some(Arrived { id: word(id), open, inserted })
+    }
+
+    #[inline]
+    fn take_in(&mut self, now: Instant, id: ReqId, at: At) {
+        self.sched.insert(now, id, at, &mut self.env.cx());
+        self.wait(1);
+        self.freshen();
+        self.settle();
     }
 
     fn open(&mut self, id: ReqId) -> Open {
@@ -192,10 +223,7 @@ impl<'v> Queue<'v> {
     /// The scheduler takes it in.
     pub fn insert(&mut self, now: Instant, id: u64, at: At) {
         let now = self.clock(now);
-        self.sched.insert(now, id_of(id), at, &mut self.env.cx());
-        self.wait(1);
-        self.freshen();
-        self.settle();
+        self.take_in(now, id_of(id), at);
     }
 
     /// What a run of hardware queue `queue` sends to the device; asked again after `Again`.
@@ -280,10 +308,9 @@ impl<'v> Queue<'v> {
     pub fn bypassed(&mut self, now: Instant, a: &Arrival, issued: Option<Instant>) {
         let now = self.clock(now);
         // Only the scheduler's statistics want it: one that finds no room is left out.
-        let Some(id) = self.env.requests.create(a.io, a.sync, a.queue, a.alloc) else { return };
-        let request = self.env.requests.get_mut(id);
-        request.began = a.began;
-        request.issued = issued.unwrap_or(Instant::ZERO);
+        let added = self.env.requests.add_bare(&a.io, a.alloc, a.began, a.sync, a.queue);
+        let Some(id) = added else { return };
+        self.env.requests.get_mut(id).issued = issued.unwrap_or(Instant::ZERO);
         match issued {
             Some(_) => self.sched.complete_bypassed(now, id, &mut self.env.cx()),
             None => self.sched.complete_unsent(now, id, &mut self.env.cx()),

@@ -5,7 +5,7 @@ use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
 use hoistway::sched::{At, Entry, Open, SCHEDULERS};
 use hoistway::{Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Op, ProcId, QueueId, Sectors};
-use hoistway_kernel::queue::{Arrival, Found, Queue, Rq};
+use hoistway_kernel::queue::{Arrival, Arrived, Found, Queue, Rq};
 use hoistway_kernel::view::View;
 use std::collections::BTreeMap;
 
@@ -83,10 +83,17 @@ impl<'v> Shim<'v> {
     fn arrive(&mut self, dice: &mut Dice) {
         let (rq, now) = (self.next, self.instant());
         let arrival = self.arrival(dice);
-        let Some((id, _)) = self.queue.arrive(now, &arrival, At::Tail, rq) else { return };
+        let Some(arrived) = self.queue.arrive(now, &arrival, At::Tail, rq) else { return };
         self.next += 1;
-        self.queue.insert(now, id, At::Tail);
+        let id = self.take_in(now, arrived);
         assert!(self.waiting.insert(rq, id).is_none());
+    }
+
+    fn take_in(&mut self, now: Instant, arrived: Arrived) -> u64 {
+        if !arrived.inserted {
+            self.queue.insert(now, arrived.id, At::Tail);
+        }
+        arrived.id
     }
 
     fn dispatch(&mut self, hw: u16) {
@@ -237,10 +244,14 @@ fn a_full_table_refuses_and_a_neighbour_is_one_that_waits() {
         let mut arrival = shim.arrival(&mut dice);
         (arrival.io.start, arrival.io.sectors) = (Sectors(n as u64 * 8), Sectors(8));
         arrival.io.op = Op::Read;
-        let (id, open) = shim.queue.arrive(shim.instant(), &arrival, At::Tail, n + 1).unwrap();
-        assert_eq!(open, Open::Full);
-        shim.queue.insert(shim.instant(), id, At::Tail);
-        handles.push(id);
+        let arrived = shim.queue.arrive(shim.instant(), &arrival, At::Tail, n + 1).unwrap();
+        assert_eq!((arrived.open, arrived.inserted), (Open::Full, n == 0));
+        if !arrived.inserted {
+            assert_eq!(view.waiting(), n as u32);
+            shim.queue.insert(shim.instant(), arrived.id, At::Tail);
+        }
+        assert_eq!(view.waiting(), n as u32 + 1);
+        handles.push(arrived.id);
     }
     let arrival = shim.arrival(&mut dice);
     assert!(shim.queue.arrive(shim.instant(), &arrival, At::Tail, 999).is_none());
@@ -266,9 +277,10 @@ fn what_has_reached_a_limit_is_passed_over() {
     for (rq, start) in [(1, 8), (2, 24)] {
         let now = shim.instant();
         let arrival = read(proc, GroupId::ROOT, start);
-        let (id, _) = shim.queue.arrive(now, &arrival, At::Tail, rq).unwrap();
-        shim.queue.insert(now, id, At::Tail);
-        handles.push(id);
+        let arrived = shim.queue.arrive(now, &arrival, At::Tail, rq).unwrap();
+        // It searches by itself, and so nothing is looked for before it has it.
+        assert!(arrived.inserted);
+        handles.push(arrived.id);
     }
     let find = |shim: &mut Shim<'_>| shim.queue.find_merge(shim.instant(), &bio);
     assert_eq!(find(&mut shim), Some((2, Side::Front)));
@@ -288,8 +300,9 @@ fn who_is_not_waited_for_any_more_leaves_no_timer() {
     let proc = queue.add_proc(IoPrio::NONE);
     let groups = [1, 2].map(|n| queue.add_group(Instant::from_nanos(n), GroupId::ROOT));
     let now = Instant::from_nanos(10);
-    let (id, _) = queue.arrive(now, &read(proc, groups[0], 8), At::Tail, 1).unwrap();
-    queue.insert(now, id, At::Tail);
+    let arrived = queue.arrive(now, &read(proc, groups[0], 8), At::Tail, 1).unwrap();
+    assert!(arrived.inserted, "there is nothing to join");
+    let id = arrived.id;
     assert_eq!(queue.dispatch(now, QueueId(0)), Found::Issue(1));
     queue.complete(Instant::from_nanos(20), id);
     assert_eq!(queue.dispatch(Instant::from_nanos(20), QueueId(0)), Found::Nothing);

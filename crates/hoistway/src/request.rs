@@ -5,7 +5,7 @@
 //! contiguous on the device and travel as one command.
 
 use crate::group::{GroupId, ProcId};
-use crate::table::{Handle, NIL, Table};
+use crate::table::{Handle, Table};
 use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use core::ops::{BitOr, BitOrAssign, Index};
 
@@ -262,6 +262,37 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request without a bio.
+    #[inline]
+    fn bare(
+        id: ReqId,
+        io: &Io,
+        alloc: Instant,
+        began: Instant,
+        sync: bool,
+        queue: QueueId,
+    ) -> Request {
+        Request {
+            id,
+            op: io.op,
+            sync,
+            start: io.start,
+            sectors: io.sectors,
+            segments: io.segments,
+            flags: io.flags,
+            prio: io.prio,
+            proc: io.proc,
+            group: io.group,
+            cpu: io.cpu,
+            queue,
+            first_io: None,
+            last_io: None,
+            alloc,
+            began,
+            issued: Instant::ZERO,
+        }
+    }
+
     /// The first sector behind it.
     pub fn end(&self) -> Sectors {
         self.start + self.sectors
@@ -360,28 +391,26 @@ impl Requests {
         sync: bool,
         queue: QueueId,
     ) -> Option<ReqId> {
-        let io = *self.bio(bio);
-        let handle = self.requests.insert(Request {
-            id: ReqId(Handle { slot: NIL, generation: 0 }),
-            op: io.op,
-            sync,
-            start: io.start,
-            sectors: io.sectors,
-            segments: io.segments,
-            flags: io.flags,
-            prio: io.prio,
-            proc: io.proc,
-            group: io.group,
-            cpu: io.cpu,
-            queue,
-            first_io: Some(bio),
-            last_io: Some(bio),
-            alloc,
-            began,
-            issued: Instant::ZERO,
-        })?;
-        self[handle].id = ReqId(handle);
-        Some(ReqId(handle))
+        let io = &self.bios.get(bio.0).expect("a bio lives until its request is complete").io;
+        let made = |handle| {
+            let bare = Request::bare(ReqId(handle), io, alloc, began, sync, queue);
+            Request { first_io: Some(bio), last_io: Some(bio), ..bare }
+        };
+        self.requests.insert_with(made).map(ReqId)
+    }
+
+    /// Makes a request of an I/O whose bios somebody else keeps; `None` when the table is full.
+    #[inline]
+    pub fn add_bare(
+        &mut self,
+        io: &Io,
+        alloc: Instant,
+        began: Instant,
+        sync: bool,
+        queue: QueueId,
+    ) -> Option<ReqId> {
+        let made = |handle| Request::bare(ReqId(handle), io, alloc, began, sync, queue);
+        self.requests.insert_with(made).map(ReqId)
     }
 
     /// Stores `io` and makes a request of it: what test benches and benchmarks of a lone scheduler use.
@@ -420,14 +449,16 @@ impl Requests {
     /// Appends the bios of `gone` to `kept` and frees `gone`; `kept` takes the smaller start time.
     pub fn join(&mut self, kept: ReqId, gone: ReqId) {
         let g = self[gone];
-        let last = self[kept].last_io.expect("a live request has a bio");
-        self.bios.get_mut(last.0).expect("the last bio lives").next = g.first_io;
+        // Both have bios here, or neither has.
+        if let Some(last) = self[kept].last_io {
+            self.bios.get_mut(last.0).expect("the last bio lives").next = g.first_io;
+        }
         let k = &mut self[kept.0];
         k.last_io = g.last_io;
         k.sectors += g.sectors;
         k.segments += g.segments;
         k.began = k.began.min(g.began);
-        self.requests.remove(gone.0);
+        self.requests.discard(gone.0);
     }
 
     /// Frees a request and its bios.
@@ -436,7 +467,7 @@ impl Requests {
         while let Some(bio) = at {
             at = self.bios.remove(bio.0).and_then(|b| b.next);
         }
-        self.requests.remove(id.0);
+        self.requests.discard(id.0);
     }
 
     /// Frees a request but not its bios: the caller finishes them one by one.
@@ -464,17 +495,10 @@ impl Requests {
         self.add_bio(io, now).expect("the table has just grown")
     }
 
-    /// A request without a bio: the flush machine's own command.
-    pub(crate) fn add_bare(&mut self, op: Op, now: Instant, queue: QueueId) -> Option<ReqId> {
-        let bio = self.store_bio(Io { op, ..Io::read(0, ProcId::NONE, 0, 0) }, now);
-        let id = self.add(bio, now, now, true, queue);
-        self.bios.remove(bio.0);
-        if let Some(id) = id {
-            let r = &mut self[id.0];
-            r.first_io = None;
-            r.last_io = None;
-        }
-        id
+    /// The flush machine's own command.
+    pub(crate) fn add_flush(&mut self, now: Instant, queue: QueueId) -> Option<ReqId> {
+        let io = Io { op: Op::Flush, ..Io::read(0, ProcId::NONE, 0, 0) };
+        self.add_bare(&io, now, now, true, queue)
     }
 
     /// Changes a request; the scheduler must be told where that matters.

@@ -87,6 +87,28 @@ impl<T> Table<T> {
         Some(Handle { slot, generation: entry.generation })
     }
 
+    /// The same for a value that knows its own handle.
+    #[inline]
+    pub fn insert_with(&mut self, make: impl FnOnce(Handle) -> T) -> Option<Handle> {
+        let slot = self.free.pop()?;
+        let entry = &mut self.slots[slot as usize];
+        let handle = Handle { slot, generation: entry.generation };
+        entry.value = Some(make(handle));
+        Some(handle)
+    }
+
+    /// Frees a slot without moving its value; false for a stale handle.
+    pub fn discard(&mut self, at: Handle) -> bool {
+        let Some(entry) = self.slots.get_mut(at.slot as usize) else { return false };
+        if entry.generation != at.generation || entry.value.is_none() {
+            return false;
+        }
+        entry.value = None;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(at.slot);
+        true
+    }
+
     /// `None` for a stale handle.
     pub fn remove(&mut self, at: Handle) -> Option<T> {
         let entry = self.slots.get_mut(at.slot as usize)?;

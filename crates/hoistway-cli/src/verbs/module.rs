@@ -3,7 +3,7 @@
 use crate::common::output::print;
 use crate::failure::{Failure, machine_failure};
 use clap::{Args as ClapArgs, Subcommand};
-use hoistway_machine::module::{self, BuiltModule, ModuleOptions};
+use hoistway_machine::module::{self, BuiltModule, Choice, ModuleOptions};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,9 @@ pub enum ModuleCommand {
         /// The kernel [default: the running one]
         #[arg(long, value_name = "RELEASE")]
         kernel: Option<String>,
+        /// The module that was built with the same --only [default: the one with all schedulers]
+        #[arg(long, value_name = "NAME,...")]
+        only: Option<String>,
     },
     /// Unload the module and take it away: the undo of install
     Remove {
@@ -44,6 +47,9 @@ pub enum ModuleCommand {
         /// Source tree of hoistway [default: this folder]
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
+        /// The schedulers it has [default: all]
+        #[arg(long, value_name = "NAME,...")]
+        only: Option<String>,
         /// Where to write the object
         #[arg(short, long, value_name = "FILE", required_unless_present = "dkms")]
         out: Option<PathBuf>,
@@ -65,6 +71,9 @@ pub struct BuildModule {
     /// The core, an object that was made before [default: the package's, or made of --tree]
     #[arg(long, value_name = "FILE")]
     pub core: Option<PathBuf>,
+    /// The schedulers it has; the module is called after them [default: all]
+    #[arg(long, value_name = "NAME,...", conflicts_with = "core")]
+    pub only: Option<String>,
     /// Source tree of hoistway, to compile the core of [default: this folder]
     #[arg(long, value_name = "DIR", conflicts_with = "core")]
     pub tree: Option<PathBuf>,
@@ -76,13 +85,17 @@ pub struct BuildModule {
 pub fn module(options: &Module) -> Result<(), Failure> {
     match &options.command {
         ModuleCommand::Build(options) => build(options),
-        ModuleCommand::Install { kernel } => install(kernel.as_deref()),
+        ModuleCommand::Install { kernel, only } => install(kernel.as_deref(), &choice(only)?),
         ModuleCommand::Remove { kernel } => remove(kernel.as_deref()),
         ModuleCommand::List { json } => list(*json),
-        ModuleCommand::Core { tree, out, dkms } => {
-            core(tree.as_deref(), out.as_deref(), dkms.as_deref())
+        ModuleCommand::Core { tree, only, out, dkms } => {
+            core(tree.as_deref(), &choice(only)?, out.as_deref(), dkms.as_deref())
         }
     }
+}
+
+fn choice(only: &Option<String>) -> Result<Choice, Failure> {
+    only.as_deref().map_or(Ok(Choice::default()), Choice::parse).map_err(machine_failure)
 }
 
 fn build(args: &BuildModule) -> Result<(), Failure> {
@@ -90,6 +103,7 @@ fn build(args: &BuildModule) -> Result<(), Failure> {
         kernel_dir: args.kernel_dir.clone(),
         kernel_source: args.kernel_source.clone(),
         core: args.core.clone(),
+        only: choice(&args.only)?,
         source: args.tree.clone(),
         out: args.out.clone(),
     };
@@ -114,11 +128,16 @@ fn text(built: &BuiltModule) -> String {
     out
 }
 
-fn core(source: Option<&Path>, out: Option<&Path>, dkms: Option<&Path>) -> Result<(), Failure> {
+fn core(
+    source: Option<&Path>,
+    only: &Choice,
+    out: Option<&Path>,
+    dkms: Option<&Path>,
+) -> Result<(), Failure> {
     let source = source.unwrap_or(Path::new("."));
     let (facts, out) = match (out, dkms) {
-        (Some(out), _) => (module::write_core(source, out), out),
-        (_, Some(folder)) => (module::write_dkms(source, folder), folder),
+        (Some(out), _) => (module::write_core(source, only, out), out),
+        (_, Some(folder)) => (module::write_dkms(source, only, folder), folder),
         _ => unreachable!("one of them is required"),
     };
     let facts = facts.map_err(machine_failure)?;
@@ -126,8 +145,8 @@ fn core(source: Option<&Path>, out: Option<&Path>, dkms: Option<&Path>) -> Resul
     print(&format!("{}  largest frame {bytes} bytes ({function})\n", out.display()))
 }
 
-fn install(kernel: Option<&str>) -> Result<(), Failure> {
-    let installed = module::install(kernel).map_err(machine_failure)?;
+fn install(kernel: Option<&str>, only: &Choice) -> Result<(), Failure> {
+    let installed = module::install(kernel, only).map_err(machine_failure)?;
     let mut out = format!("{}\n", installed.path.display());
     if let Some(key) = installed.signed {
         let _ = writeln!(out, "  signed with {}", key.display());
@@ -168,16 +187,31 @@ fn list(json: bool) -> Result<(), Failure> {
     }
     let mut out = String::new();
     for m in &modules {
-        let words = [
-            (m.built.is_some(), "built"),
-            (m.installed.is_some(), "installed"),
-            (m.loaded, "loaded"),
+        let words: [(&str, Vec<&str>); 3] = [
+            ("built", m.built.iter().filter_map(|path| stem(path)).collect()),
+            ("installed", m.installed.iter().filter_map(|path| stem(path)).collect()),
+            ("loaded", m.loaded.iter().map(String::as_str).collect()),
         ];
-        let words: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|&(_, word)| word).collect();
+        let words: Vec<String> =
+            words.iter().filter_map(|(word, names)| said(word, names)).collect();
         let _ = writeln!(out, "{}  {}", m.release, words.join(", "));
         for (device, scheduler) in &m.used {
             let _ = writeln!(out, "  {device}  {scheduler}");
         }
     }
     print(&out)
+}
+
+/// The name of a module by its file, compressed or not.
+fn stem(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.split(".ko").next()
+}
+
+/// "loaded", and what, where that is not the module with all.
+fn said(word: &str, names: &[&str]) -> Option<String> {
+    match names {
+        [] => None,
+        ["hoistway"] => Some(word.into()),
+        names => Some(format!("{word} {}", names.join(" "))),
+    }
 }

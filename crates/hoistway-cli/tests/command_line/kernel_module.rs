@@ -81,7 +81,34 @@ fn only_what_is_built_is_installed() {
     let listed: serde_json::Value =
         serde_json::from_slice(&module(&folder, "list --json").stdout).unwrap();
     let one = listed.as_array().unwrap().iter().find(|m| m["release"] == "6.1.0-none").unwrap();
-    assert!(one["built"].is_string() && one["installed"].is_null() && one["loaded"] == false);
+    assert_eq!(one["built"].as_array().map(Vec::len), Some(1));
+    assert!(one["installed"].is_null() && one["loaded"].is_null());
+}
+
+#[test]
+fn a_module_of_some_schedulers_is_one_of_its_own() {
+    let folder = Folder::new("module-only");
+    refused(&folder, "core --out core.o --only nobody", 2, "'nobody' is none of noop, h-deadline");
+    refused(
+        &folder,
+        "install --kernel 6.1.0-none --only bfq",
+        2,
+        "hoistway-h-bfq.ko; `hoistway module build`",
+    );
+    let built = folder.0.join("cache/module/6.1.0-none");
+    fs::create_dir_all(&built).unwrap();
+    fs::write(built.join("hoistway-paternoster.ko"), "").unwrap();
+    refused(&folder, "install --kernel 6.1.0-none", 2, "built is hoistway-paternoster.ko (--only)");
+    let install = "install --kernel 6.1.0-none --only paternoster";
+    refused(&folder, install, 2, "Linux 6.1.0-none is not installed here");
+    let listed = module(&folder, "list");
+    assert!(
+        stdout(&listed).contains("6.1.0-none  built hoistway-paternoster\n"),
+        "{}",
+        stdout(&listed)
+    );
+    fs::write(folder.0.join("core.o"), "\x7fELF").unwrap();
+    refused(&folder, "build --core core.o --only bfq", 2, "cannot be used with");
 }
 
 /// Frames, registers and calls are looked at while it is made: it is an error if one does not fit a kernel.
@@ -110,4 +137,12 @@ fn the_core_fits_a_kernel() {
     let conf = String::from_utf8(made("dkms.conf")).unwrap();
     assert!(conf.contains(&format!("PACKAGE_VERSION=\"{}\"", env!("CARGO_PKG_VERSION"))), "{conf}");
     refused(&folder, "core", 2, "--out");
+    // One of one scheduler is smaller by far, and so is named.
+    let only = format!("core --tree {} --dkms one --only paternoster", tree.display());
+    let output = module(&folder, &only);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let one = fs::read(folder.0.join("one/core.o")).unwrap();
+    assert!(3 * one.len() < made("core.o").len(), "{} of {}", one.len(), made("core.o").len());
+    let conf = fs::read_to_string(folder.0.join("one/dkms.conf")).unwrap();
+    assert!(conf.contains("BUILT_MODULE_NAME[0]=\"hoistway-paternoster\""), "{conf}");
 }

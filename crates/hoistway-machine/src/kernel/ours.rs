@@ -37,7 +37,7 @@ pub(crate) fn name_here<'a>(scheduler: &'a str, offered: &[String]) -> Option<&'
 /// How the module comes to offer a scheduler; `None`: it does not have it.
 pub(super) fn remedy(system: &System, scheduler: &str) -> Option<String> {
     in_module(scheduler)?;
-    Some(match super::queue::has_module(system, MODULE) {
+    Some(match super::queue::has_module(system, is_ours) {
         true => format!("modprobe {MODULE}"),
         false => {
             "`hoistway module build` and `hoistway module install` put it into this kernel".into()
@@ -45,9 +45,25 @@ pub(super) fn remedy(system: &System, scheduler: &str) -> Option<String> {
     })
 }
 
+/// What the module is called that is loaded: `hoistway`, or with some of the schedulers `hoistway-NAMES`.
+pub(crate) fn loaded(system: &System) -> Option<String> {
+    let entries = std::fs::read_dir(system.path("/sys/module")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().replace('_', "-"))
+        .filter(|name| is_ours(name))
+        .collect();
+    names.sort();
+    names.into_iter().next()
+}
+
+/// Whether a module of that name is ours.
+pub(super) fn is_ours(name: &str) -> bool {
+    name.strip_prefix(MODULE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// Whether the module is loaded.
 pub(crate) fn is_loaded(system: &System) -> bool {
-    system.path(&format!("/sys/module/{MODULE}")).is_dir()
+    loaded(system).is_some()
 }
 
 /// The file of a group that a scheduler's setting goes to: `weight` of bfq is `io.bfq.weight`.

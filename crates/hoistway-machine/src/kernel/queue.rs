@@ -300,11 +300,13 @@ impl Queue {
         let what = format!("scheduler {scheduler}");
         let module = MODULES.iter().find(|(name, ..)| *name == scheduler);
         Some(match module {
-            Some((_, module, option)) if has_module(&self.system, module) => Lack::new(
-                what,
-                format!("its module is not loaded ({option}=m)"),
-                format!("modprobe {module}"),
-            ),
+            Some((_, module, option)) if has_module(&self.system, |name| name == *module) => {
+                Lack::new(
+                    what,
+                    format!("its module is not loaded ({option}=m)"),
+                    format!("modprobe {module}"),
+                )
+            }
             Some((_, _, option)) => Lack::new(
                 what,
                 format!(
@@ -446,14 +448,15 @@ fn hash(model: Option<&str>, serial: &[u8]) -> String {
 }
 
 /// Whether the kernel's modules have this one.
-pub(super) fn has_module(system: &System, module: &str) -> bool {
+pub(super) fn has_module(system: &System, is_it: impl Fn(&str) -> bool) -> bool {
     let Some(release) = system.text("/proc/sys/kernel/osrelease") else { return false };
     let list = system.path(&format!("/lib/modules/{release}/modules.dep"));
     let list = fs::read_to_string(list).unwrap_or_default();
     let names = list.lines().filter_map(|line| line.split(':').next());
     names
         .filter_map(|path| path.rsplit('/').next())
-        .any(|file| file.strip_prefix(module).is_some_and(|rest| rest.starts_with(".ko")))
+        .filter_map(|file| Some(file.split_once(".ko")?.0))
+        .any(is_it)
 }
 
 /// Schedulers of the kernel: name, module, option.

@@ -1,5 +1,6 @@
 //! The module of one kernel.
 
+use super::choice::Choice;
 use super::headers::Headers;
 use super::object::{CoreFacts, make_core};
 use super::tools::{BuildFolder, cache, run, running_release, wanted, write};
@@ -20,6 +21,8 @@ pub struct ModuleOptions {
     pub kernel_source: Option<PathBuf>,
     /// The core, an object made before; `None`: the package's, or made of `source`.
     pub core: Option<PathBuf>,
+    /// The schedulers it has, where the core is made of `source`; a core that was made before says what it has.
+    pub only: Choice,
     /// A source tree of hoistway; `None`: the folder of the process, if it is one.
     pub source: Option<PathBuf>,
     /// Where the module is to stand; `None`: in the cache, for `install`.
@@ -56,8 +59,6 @@ const PACKAGED: &str = "../share/hoistway/module/core.o";
 /// The core beside the shim, and how it was made.
 const CORE: &str = "hoistway_rust.o_shipped";
 const CORE_MADE: &str = ".hoistway_rust.o.cmd";
-/// The module's file.
-pub(super) const KO: &str = "hoistway.ko";
 
 /// Builds it. `watch` hears what is going on.
 ///
@@ -84,16 +85,19 @@ pub fn build(
     headers.block_headers(options.kernel_source.as_deref(), &work.join("block"), &log)?;
     let object = work.join(CORE);
     let core = core_for(options, &object, watch)?;
+    let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
+    let only = Choice::of_core(&bytes)?;
     watch("tables of the core");
     prepare(&headers, &object, &log)?;
     // kbuild looks for how a file was made before it takes one as it is.
     write(&work.join(CORE_MADE), "")?;
     watch("compiling the shim");
     let mut make = Command::new("make");
-    make.arg("-C").arg(&headers.folder).arg(format!("M={}", work.display())).arg("modules");
+    make.arg("-C").arg(&headers.folder).arg(format!("M={}", work.display()));
+    make.arg(format!("HOISTWAY_MODULE={}", only.module())).arg("modules");
     let said = run(make, "building the module", &log)?;
     silent(&said)?;
-    let path = keep(&work.join(KO), options.out.as_deref(), &headers.release)?;
+    let path = keep(&work, &only.file(), options.out.as_deref(), &headers.release)?;
     let bytes = fs::metadata(&path).map_err(os(path.display().to_string()))?.len();
     Ok(BuiltModule { path, release: headers.release, core, bytes })
 }
@@ -133,6 +137,7 @@ fn core_for(
         return copy(core).map(|()| None);
     }
     if options.source.is_none()
+        && options.only == Choice::default()
         && let Ok(program) = std::env::current_exe()
         && let Some(packaged) = program.parent().map(|folder| folder.join(PACKAGED))
         && packaged.is_file()
@@ -146,7 +151,7 @@ fn core_for(
         return Err(MachineError::Lack(Lack::new("the core of the module", why, remedy)));
     }
     watch("compiling the core");
-    make_core(&tree, object).map(Some)
+    make_core(&tree, &options.only, object).map(Some)
 }
 
 /// Lets the kernel's tool write its tables into the core, where its build does not do that itself.
@@ -179,11 +184,17 @@ fn silent(said: &str) -> Result<(), MachineError> {
 }
 
 /// Puts the file where it is to stand.
-fn keep(built: &Path, out: Option<&Path>, release: &str) -> Result<PathBuf, MachineError> {
-    let bytes = fs::read(built).map_err(os(built.display().to_string()))?;
+fn keep(
+    work: &Path,
+    file: &str,
+    out: Option<&Path>,
+    release: &str,
+) -> Result<PathBuf, MachineError> {
+    let built = work.join(file);
+    let bytes = fs::read(&built).map_err(os(built.display().to_string()))?;
     let place = match out {
         Some(out) => Place::make(out)?,
-        None => Dir::make_own(&cache()?.join(release))?.place(KO)?,
+        None => Dir::make_own(&cache()?.join(release))?.place(file)?,
     };
     // A module is told from anything else by nothing; the cache is ours.
     let kind = if out.is_some() { Kind::New } else { Kind::Named };

@@ -1,5 +1,6 @@
 //! The folder from which DKMS makes the module anew for each kernel that comes: the core, and what is to be called.
 
+use super::choice::Choice;
 use super::object::{CoreFacts, make_core};
 use super::tools::BuildFolder;
 use crate::kernel::MODULE;
@@ -14,17 +15,18 @@ const CORE: &str = "core.o";
 const CONF: &str = "dkms.conf";
 
 /// What DKMS reads. The folder it builds in is of its own making: also the cache is there, as whoever calls it may have no home.
-fn conf() -> String {
+fn conf(only: &Choice) -> String {
     let version = env!("CARGO_PKG_VERSION");
+    let module = only.module();
     format!(
         "# Made by hoistway module core.
-PACKAGE_NAME=\"{MODULE}\"
+PACKAGE_NAME=\"{module}\"
 PACKAGE_VERSION=\"{version}\"
-BUILT_MODULE_NAME[0]=\"{MODULE}\"
+BUILT_MODULE_NAME[0]=\"{module}\"
 DEST_MODULE_LOCATION[0]=\"/{PLACE}\"
-MAKE[0]=\"env HOISTWAY_CACHE_DIR=$dkms_tree/{MODULE}/{version}/build/cache {MODULE} module build --kernel-dir $kernel_source_dir \
---core {CORE} --out {MODULE}.ko\"
-CLEAN=\"rm -rf {MODULE}.ko cache\"
+MAKE[0]=\"env HOISTWAY_CACHE_DIR=$dkms_tree/{module}/{version}/build/cache {MODULE} module build --kernel-dir $kernel_source_dir \
+--core {CORE} --out {module}.ko\"
+CLEAN=\"rm -rf {module}.ko cache\"
 AUTOINSTALL=\"yes\"
 "
     )
@@ -35,16 +37,16 @@ AUTOINSTALL=\"yes\"
 /// # Errors
 ///
 /// As `make_core`; the folder is somebody else's.
-pub fn write_dkms(tree: &Path, folder: &Path) -> Result<CoreFacts, MachineError> {
+pub fn write_dkms(tree: &Path, only: &Choice, folder: &Path) -> Result<CoreFacts, MachineError> {
     let place = Place::make(folder)?;
     place.may_fill(is_ours)?;
     let scratch = BuildFolder::new()?;
     let object = scratch.path.join(CORE);
-    let facts = make_core(tree, &object)?;
+    let facts = make_core(tree, only, &object)?;
     let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
     let dir = place.fill(is_ours)?;
     dir.place(CORE)?.replace(&bytes, Kind::Named)?;
-    dir.place(CONF)?.replace(conf().as_bytes(), Kind::Named)?;
+    dir.place(CONF)?.replace(conf(only).as_bytes(), Kind::Named)?;
     Ok(facts)
 }
 

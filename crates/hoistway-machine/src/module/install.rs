@@ -1,9 +1,9 @@
 //! Modules that are built, in place, loaded; and taking them away.
 
-use super::build::KO;
+use super::choice::{Choice, is_file};
 use super::dkms;
 use super::tools::{BuildFolder, cache, run, running_release, wanted};
-use crate::kernel::{Lack, MODULE, System, is_loaded};
+use crate::kernel::{Lack, System, loaded};
 use crate::{MachineError, os};
 use hoistway::sched::of_module;
 use hoistway_files::{Dir, Kind};
@@ -24,12 +24,12 @@ const KEYS: &[(&str, &str)] = &[
 pub struct Module {
     /// The kernel's release.
     pub release: String,
-    /// The file that was built.
-    pub built: Option<PathBuf>,
+    /// The files that were built, in the order of their names.
+    pub built: Vec<PathBuf>,
     /// The file that modprobe finds.
     pub installed: Option<PathBuf>,
-    /// It is loaded now.
-    pub loaded: bool,
+    /// What is loaded now is called so.
+    pub loaded: Option<String>,
     /// Devices that have a scheduler of ours, and which.
     pub used: Vec<(String, String)>,
 }
@@ -65,9 +65,24 @@ fn target(release: &str) -> PathBuf {
 
 /// The file that DKMS has put in place; it may have compressed it.
 fn of_dkms(release: &str) -> Option<PathBuf> {
-    let folder = Path::new("/lib/modules").join(release).join(dkms::PLACE);
-    let names = ["", ".xz", ".gz", ".zst"].map(|end| folder.join(format!("{KO}{end}")));
-    names.into_iter().find(|path| path.is_file())
+    let plain = |name: &str| {
+        is_file(["xz", "gz", "zst"].iter().fold(name, |name, end| {
+            name.strip_suffix(end).and_then(|name| name.strip_suffix('.')).unwrap_or(name)
+        }))
+    };
+    ours(&Path::new("/lib/modules").join(release).join(dkms::PLACE), plain).into_iter().next()
+}
+
+/// The files of a folder whose names are ours, in their order; there may be no such folder.
+fn ours(folder: &Path, is_ours: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = entries
+        .filter(|path| {
+            path.is_file() && path.file_name().and_then(|n| n.to_str()).is_some_and(&is_ours)
+        })
+        .collect();
+    found.sort();
+    found
 }
 
 /// Every kernel for which there is something, in the order of their names.
@@ -77,7 +92,7 @@ fn of_dkms(release: &str) -> Option<PathBuf> {
 /// The cache directory cannot be read.
 pub fn list() -> Result<Vec<Module>, MachineError> {
     let running = running_release();
-    let loaded = is_loaded(&System::real());
+    let loaded = loaded(&System::real());
     let mut releases: Vec<String> = Vec::new();
     for folder in [cache()?, PathBuf::from("/lib/modules")] {
         let names = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -88,17 +103,20 @@ pub fn list() -> Result<Vec<Module>, MachineError> {
     releases.dedup();
     let cache = cache()?;
     let modules = releases.into_iter().map(|release| {
-        let there = |path: PathBuf| path.is_file().then_some(path);
-        let here = loaded && release == running;
+        let here = loaded.clone().filter(|_| release == running);
         Module {
-            built: there(cache.join(&release).join(KO)),
-            installed: there(target(&release).join(KO)).or_else(|| of_dkms(&release)),
+            built: ours(&cache.join(&release), is_file),
+            installed: ours(&target(&release), is_file)
+                .into_iter()
+                .next()
+                .or_else(|| of_dkms(&release)),
+            used: if here.is_some() { used(Path::new("/sys/block")) } else { Vec::new() },
             loaded: here,
-            used: if here { used(Path::new("/sys/block")) } else { Vec::new() },
             release,
         }
     });
-    Ok(modules.filter(|m| m.built.is_some() || m.installed.is_some() || m.loaded).collect())
+    let there = |m: &Module| !m.built.is_empty() || m.installed.is_some() || m.loaded.is_some();
+    Ok(modules.filter(there).collect())
 }
 
 fn known_release(asked: Option<&str>) -> Result<String, MachineError> {
@@ -117,14 +135,11 @@ fn known_release(asked: Option<&str>) -> Result<String, MachineError> {
 /// # Errors
 ///
 /// None is built; it cannot be signed; there are no rights to do it; the kernel refuses it.
-pub fn install(asked: Option<&str>) -> Result<Installed, MachineError> {
+pub fn install(asked: Option<&str>, only: &Choice) -> Result<Installed, MachineError> {
     let release = known_release(asked)?;
-    let built = cache()?.join(&release).join(KO);
+    let built = cache()?.join(&release).join(only.file());
     if !built.is_file() {
-        return Err(MachineError::Refused(format!(
-            "no module for Linux {release} is built: there is no {}; `hoistway module build`, run by the same user, makes it",
-            built.display()
-        )));
+        return Err(MachineError::Refused(not_built(&release, &built)));
     }
     let modules = Path::new("/lib/modules").join(&release);
     if !modules.is_dir() {
@@ -133,22 +148,47 @@ pub fn install(asked: Option<&str>) -> Result<Installed, MachineError> {
             modules.display()
         )));
     }
+    let running = release == running_release();
+    let other = loaded(&System::real()).filter(|name| running && *name != only.module());
+    if let Some(other) = other {
+        return Err(MachineError::Refused(format!(
+            "{other} is loaded, and has the same files of groups; take it away first: `hoistway module remove`"
+        )));
+    }
     wanted(&[("depmod", "kmod"), ("modprobe", "kmod")], "installing a module")?;
     let scratch = BuildFolder::new()?;
-    let file = scratch.path.join(KO);
+    let file = scratch.path.join(only.file());
     fs::copy(&built, &file).map_err(os(built.display().to_string()))?;
     let signed = if must_be_signed() { Some(sign(&file, &modules, &scratch)?) } else { None };
     let bytes = fs::read(&file).map_err(os(file.display().to_string()))?;
-    let place = Dir::make_all(&target(&release))?.place(KO)?;
+    let folder = Dir::make_all(&target(&release))?;
+    let place = folder.place(only.file())?;
     place.replace(&bytes, Kind::Named)?;
+    // Of several that answer to one name modprobe would take any.
+    for path in ours(&target(&release), is_file).iter().filter(|path| **path != place.path()) {
+        path.file_name().map_or(Ok(()), |name| folder.place(name)?.remove_file())?;
+    }
     depmod(&release, &scratch)?;
-    let loaded = release == running_release();
-    if loaded {
+    if running {
         let mut modprobe = Command::new("modprobe");
-        modprobe.arg(MODULE);
+        modprobe.arg(only.module());
         run(modprobe, "loading the module", &scratch.path.join("log"))?;
     }
-    Ok(Installed { path: place.path(), signed, loaded })
+    Ok(Installed { path: place.path(), signed, loaded: running })
+}
+
+/// What to do where the module that is meant is not built.
+fn not_built(release: &str, wanted: &Path) -> String {
+    let others = ours(wanted.parent().unwrap_or(wanted), is_file);
+    let names: Vec<&str> = others.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    let beside = match names.is_empty() {
+        true => String::new(),
+        false => format!("; built is {} (--only)", names.join(", ")),
+    };
+    format!(
+        "no module for Linux {release} is built: there is no {}; `hoistway module build`, run by the same user, makes it{beside}",
+        wanted.display()
+    )
 }
 
 /// Unloads the module and takes it away; false: there was none in place.
@@ -160,27 +200,31 @@ pub fn remove(asked: Option<&str>) -> Result<bool, MachineError> {
     let release = known_release(asked)?;
     let folder = target(&release);
     if let Some(path) = of_dkms(&release) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let module = name.split(".ko").next().unwrap_or_default();
         let (path, version) = (path.display(), env!("CARGO_PKG_VERSION"));
         return Err(MachineError::Refused(format!(
-            "{path}: DKMS has put it in place, and takes it away: dkms remove {MODULE}/{version} --all"
+            "{path}: DKMS has put it in place, and takes it away: dkms remove {module}/{version} --all"
         )));
     }
     let scratch = BuildFolder::new()?;
-    let loaded = release == running_release() && is_loaded(&System::real());
-    if loaded {
+    let loaded = loaded(&System::real()).filter(|_| release == running_release());
+    if let Some(name) = &loaded {
         let used = used(Path::new("/sys/block"));
         if !used.is_empty() {
             return Err(MachineError::Refused(in_use(&used)));
         }
         let mut rmmod = Command::new("rmmod");
-        rmmod.arg(MODULE);
+        rmmod.arg(name);
         run(rmmod, "unloading the module", &scratch.path.join("log"))?;
     }
     if !folder.is_dir() {
-        return Ok(loaded);
+        return Ok(loaded.is_some());
     }
     let dir = Dir::open(&folder)?;
-    dir.place(KO)?.remove_file()?;
+    for path in ours(&folder, is_file) {
+        path.file_name().map_or(Ok(()), |name| dir.place(name)?.remove_file())?;
+    }
     let (parent, name) = (folder.parent(), folder.file_name());
     if let Some((parent, name)) = parent.zip(name) {
         Dir::open(parent)?.place(name)?.remove_dir()?;

@@ -12,6 +12,7 @@
 
 mod assembly;
 mod build;
+mod choice;
 mod dkms;
 mod headers;
 mod install;
@@ -21,6 +22,7 @@ mod tools;
 pub use assembly::FRAME_LIMIT;
 pub(crate) use build::built_in;
 pub use build::{BuiltModule, ModuleOptions, build};
+pub use choice::Choice;
 pub use dkms::write_dkms;
 pub use install::{Installed, Module, install, list, remove};
 pub use object::{CoreFacts, write_core};

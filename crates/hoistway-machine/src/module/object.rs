@@ -1,6 +1,7 @@
 //! The core as one object that fits any kernel: compiled, rewritten, checked.
 
 use super::assembly::{self, Assembly};
+use super::choice::Choice;
 use super::tools::{BuildFolder, cache, read, run, wanted, write};
 use crate::kernel::Lack;
 use crate::{MachineError, os};
@@ -54,7 +55,7 @@ pub struct CoreFacts {
 /// # Errors
 ///
 /// There is no compiler for it; the tree is none; it does not compile; it holds what a kernel cannot have.
-pub fn make_core(tree: &Path, out: &Path) -> Result<CoreFacts, MachineError> {
+pub fn make_core(tree: &Path, only: &Choice, out: &Path) -> Result<CoreFacts, MachineError> {
     let manifest = tree.join("crates/hoistway-kernel/Cargo.toml");
     if !manifest.is_file() {
         let tree = tree.display();
@@ -69,7 +70,7 @@ pub fn make_core(tree: &Path, out: &Path) -> Result<CoreFacts, MachineError> {
     compiler_is_there(tree)?;
     let scratch = BuildFolder::new()?;
     let text = scratch.path.join("core.s");
-    compile(tree, &text, &scratch)?;
+    compile(tree, only, &text, &scratch)?;
     let assembly = assembly::rewrite(&read(&text)?)
         .map_err(|what| MachineError::Program(format!("the core's assembly, {what}")))?;
     write(&text, &assembly.text)?;
@@ -83,12 +84,12 @@ pub fn make_core(tree: &Path, out: &Path) -> Result<CoreFacts, MachineError> {
 /// # Errors
 ///
 /// As `make_core`; something stands there.
-pub fn write_core(tree: &Path, out: &Path) -> Result<CoreFacts, MachineError> {
+pub fn write_core(tree: &Path, only: &Choice, out: &Path) -> Result<CoreFacts, MachineError> {
     let place = Place::make(out)?;
     place.may_replace(Kind::New)?;
     let folder = BuildFolder::new()?;
     let object = folder.path.join("packaged.o");
-    let facts = make_core(tree, &object)?;
+    let facts = make_core(tree, only, &object)?;
     let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
     place.replace(&bytes, Kind::New)?;
     Ok(facts)
@@ -110,7 +111,12 @@ fn compiler_is_there(tree: &Path) -> Result<(), MachineError> {
     }
 }
 
-fn compile(tree: &Path, text: &Path, scratch: &BuildFolder) -> Result<(), MachineError> {
+fn compile(
+    tree: &Path,
+    only: &Choice,
+    text: &Path,
+    scratch: &BuildFolder,
+) -> Result<(), MachineError> {
     let mut cargo = Command::new("cargo");
     cargo
         .args(["rustc", "--locked", "--profile", "kernel", "--target", TARGET])
@@ -118,6 +124,7 @@ fn compile(tree: &Path, text: &Path, scratch: &BuildFolder) -> Result<(), Machin
         .arg(format!("--emit=asm={},link", text.display()))
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", cache()?.join("target"))
+        .env("HOISTWAY_ONLY", only.list())
         // Flags of this machine are for its own programs.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "-C relocation-model=static -C code-model=kernel -C jump-tables=no");

@@ -150,7 +150,7 @@ impl Stack {
         let id = self
             .env
             .requests
-            .add_bare(Op::Flush, self.now, queue)
+            .add_flush(self.now, queue)
             .expect("one slot is kept for the flush command");
         self.state[id.index()] = State { flush_command: true, ..State::default() };
         self.flush.command = Some(id);

@@ -370,7 +370,7 @@ impl Stack {
                 let flush = self
                     .env
                     .requests
-                    .add_bare(Op::Flush, now, QueueId(0))
+                    .add_flush(now, QueueId(0))
                     .expect("one slot is kept for the barrier's flush");
                 self.state[flush.index()] = State { barrier_flush: true, ..State::default() };
                 self.issue(flush);

@@ -184,6 +184,8 @@ struct Bfq {
 }
 
 impl Bfq {
+    // Large on the stack, and a kernel's is small: not in the frame of an earlier version's as well.
+    #[inline(never)]
     fn new(setup: &Setup<'_>) -> Bfq {
         let rotational = setup.device.rotational;
         let actuators = actuators(setup.device);

@@ -1,0 +1,138 @@
+//! Which schedulers a module has, and what it is called after them.
+//!
+//! `hoistway.ko` has all, `hoistway-paternoster.ko` one. All are one module to the machine: one at a time is in place or loaded,
+//! since the names of schedulers and the files of groups are the same, and each answers to `modprobe hoistway`.
+
+use crate::MachineError;
+use crate::kernel::MODULE;
+use hoistway::sched::{SCHEDULERS, find, module_name, of_module, twin};
+
+/// What a core says of itself (crates/hoistway-kernel/src/choice.rs).
+const MARK: &[u8] = b"hoistway core of:";
+/// The kernel takes names of modules up to here.
+const NAME_MOST: usize = 55;
+
+/// Schedulers of a module, in the order of the registry; none named: all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    names: Vec<&'static str>,
+}
+
+impl Choice {
+    /// Of names with commas between them, as the registry has them or as the module calls them.
+    ///
+    /// # Errors
+    ///
+    /// A name means no scheduler that a module has; they are too many for a name.
+    pub fn parse(list: &str) -> Result<Choice, MachineError> {
+        let refused = |what: String| Err(MachineError::Refused(format!("--only {list}: {what}")));
+        let mut asked = Vec::new();
+        for name in list.split(',').map(str::trim) {
+            let entry = find(name).or_else(|| of_module(name)).or_else(|| twin(name));
+            match entry.filter(|entry| module_name(entry).is_some()) {
+                Some(entry) => asked.push(entry.name),
+                None => {
+                    let all: Vec<&str> = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect();
+                    return refused(format!("'{name}' is none of {}", all.join(", ")));
+                }
+            }
+        }
+        let names = SCHEDULERS.iter().map(|e| e.name).filter(|name| asked.contains(name));
+        let choice = Choice { names: names.collect() };
+        if choice.module().len() > NAME_MOST {
+            return refused(
+                "the module's name would be too long; name fewer, or leave --only out for all"
+                    .into(),
+            );
+        }
+        Ok(choice)
+    }
+
+    /// What a core was made of.
+    ///
+    /// # Errors
+    ///
+    /// It does not say so, or names what this program does not know.
+    pub fn of_core(core: &[u8]) -> Result<Choice, MachineError> {
+        let refused = |what: &str| {
+            MachineError::Refused(format!(
+                "the core {what}; make it anew with `hoistway module core`"
+            ))
+        };
+        let at = core.windows(MARK.len()).position(|window| window == MARK);
+        let at = at.ok_or_else(|| refused("does not say which schedulers it has"))? + MARK.len();
+        let names = core[at..].split(|&byte| byte == 0).next().unwrap_or_default();
+        match std::str::from_utf8(names) {
+            Ok("") => Ok(Choice::default()),
+            Ok(names) => Choice::parse(names),
+            Err(_) => Err(refused("names schedulers that no version has")),
+        }
+    }
+
+    /// Names of the registry with commas between them; empty: all.
+    pub(super) fn list(&self) -> String {
+        self.names.join(",")
+    }
+
+    /// What the module is called, and its file without `.ko`.
+    pub fn module(&self) -> String {
+        let names = self.names.iter().filter_map(|name| module_name(find(name)?));
+        std::iter::once(MODULE).chain(names).collect::<Vec<_>>().join("-").replace('.', "_")
+    }
+
+    /// The module's file.
+    pub(super) fn file(&self) -> String {
+        format!("{}.ko", self.module())
+    }
+}
+
+/// Whether a file, without what it may be compressed with, is a module of ours.
+pub(super) fn is_file(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".ko") else { return false };
+    stem.strip_prefix(MODULE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_called_after_what_it_has() {
+        let name = |list: &str| Choice::parse(list).map(|choice| choice.module());
+        assert_eq!(Choice::default().module(), "hoistway");
+        assert_eq!(name("paternoster").unwrap(), "hoistway-paternoster");
+        // The same schedulers are the same module, whatever they were called and in which order.
+        assert_eq!(name("adios,h-bfq").unwrap(), name("bfq, adios,bfq").unwrap());
+        assert_eq!(name("cfq-2.6.30").unwrap(), "hoistway-cfq-2_6_30");
+        for (list, why) in [
+            ("none", "'none' is none of noop, h-deadline"),
+            ("", "'' is none of"),
+            ("bfq,x", "'x'"),
+        ] {
+            assert!(name(list).unwrap_err().to_string().contains(why), "{list}");
+        }
+        let all: Vec<&str> = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect();
+        assert!(name(&all.join(",")).unwrap_err().to_string().contains("too long"));
+        assert!(all.iter().all(|one| name(one).is_ok()));
+    }
+
+    #[test]
+    fn a_core_says_what_it_has() {
+        let of = |text: &[u8]| Choice::of_core(text).map(|choice| choice.module());
+        assert_eq!(of(b"\x7fELF..hoistway core of:\0.").unwrap(), "hoistway");
+        assert_eq!(of(b"\x7fELF..hoistway core of:bfq\0.").unwrap(), "hoistway-h-bfq");
+        assert!(of(b"\x7fELF").unwrap_err().to_string().contains("module core"));
+    }
+
+    #[test]
+    fn files_of_ours_are_told_by_their_names() {
+        for (name, ours) in [
+            ("hoistway.ko", true),
+            ("hoistway-h-bfq.ko", true),
+            ("hoistwayd.ko", false),
+            ("hoistway", false),
+        ] {
+            assert_eq!(is_file(name), ours, "{name}");
+        }
+    }
+}

@@ -4,15 +4,19 @@
 //! `cargo bench --bench path` measures medians of the wall clock; words choose among the rows
 //! (`-- samsung none`). `-- --instructions` counts instructions per command instead, which a busy machine
 //! does not change: each row runs twice under valgrind, and the difference of the two lengths leaves out
-//! what setting a run up costs.
+//! what setting a run up costs. `-- --check` compares the counts of an eighth of each row with `benches/instructions.txt`,
+//! `-- --record` writes them there.
 
+#[path = "support/gate.rs"]
+mod gate;
+
+use gate::Gated;
 use hoistway::{IoPrio, Nanos, sched};
 use hoistway_run::{ControlSpec, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::{Job, run};
 use std::borrow::Cow;
-use std::process::Command;
 
 /// One row: a drive, a scheduler, and what runs beside the random reader.
 struct Row {
@@ -68,8 +72,11 @@ const ROWS: &[Row] = &[
     row(SSD, "none", "writer", "dsync = 0", 8, writes_back),
     row(SATA, "none", "writer", "dsync = 0", 40, writes_back),
     row(DISK, "none", "writer", "dsync = 0", 120, writes_back),
-    row(SSD, "none", "app_start", STARTS, 20, starts),
+    row(SSD, "none", "app_start", STARTS, 5, starts),
 ];
+
+/// Parts of a row.
+const WHOLE: u64 = 32;
 
 const STARTS: &str =
     "profile = \"gnome-terminal\"\nform = \"synthetic\"\nstarts = 1000\npause = \"100ms\"";
@@ -108,7 +115,7 @@ impl Row {
         all
     }
 
-    /// Runs it for `parts` quarters of its length.
+    /// Runs it for `parts` of the [`WHOLE`].
     fn run(&self, parts: u64) -> Outcome {
         let drive = DriveFile::load(self.drive).expect("an embedded drive");
         let entry = sched::find(self.scheduler).expect("it is registered");
@@ -121,7 +128,7 @@ impl Row {
             procs: self.procs(),
             window: Window {
                 ramp: Nanos::ZERO,
-                measured: Nanos::ms(250) * (self.seconds * parts),
+                measured: Nanos(1_000_000_000 / WHOLE) * (self.seconds * parts),
                 grace: Nanos::secs(60),
                 target_interval: Nanos::ms(500),
                 device_interval: Nanos::secs(1),
@@ -138,7 +145,7 @@ impl Row {
         let mut commands = 0;
         for _ in 0..9 {
             let began = std::time::Instant::now();
-            let outcome = self.run(4);
+            let outcome = self.run(WHOLE);
             let taken = began.elapsed().as_secs_f64();
             let d = &outcome.device;
             let figures = (d.commands, d.flushes, d.read_bytes, d.written_bytes);
@@ -156,29 +163,10 @@ impl Row {
         );
     }
 
-    /// Instructions and commands of `parts` quarters, counted by valgrind.
-    fn count(&self, index: usize, parts: u64) -> Option<(u64, u64)> {
-        let program = std::env::current_exe().ok()?;
-        let out = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(program)
-            .args(["--row", &format!("{index} {parts}")])
-            .output()
-            .ok()?;
-        let (said, log) =
-            (String::from_utf8(out.stdout).ok()?, String::from_utf8(out.stderr).ok()?);
-        let refs = log.lines().find_map(|l| l.split_once("refs:"))?.1;
-        let refs = refs.trim().replace(',', "").parse().ok()?;
-        Some((refs, said.trim().parse().ok()?))
-    }
-
-    fn instructions(&self, index: usize) {
-        let Some((half, whole)) = self.count(index, 2).zip(self.count(index, 4)) else {
-            println!("{}: skipped: valgrind does not run here", self.name());
-            return;
-        };
-        let each = (whole.0 - half.0) / (whole.1 - half.1).max(1);
-        println!("{:<56} {each:>6} instructions per command", self.name());
+    /// To be counted over `parts` of the [`WHOLE`], without its first half.
+    fn gated(&self, index: usize, parts: u64) -> Gated {
+        let lengths = [parts / 2, parts].map(|parts| format!("{index} {parts}"));
+        Gated { name: self.name().trim_end().into(), lengths }
     }
 }
 
@@ -190,11 +178,24 @@ fn main() {
         println!("{}", ROWS[number(index) as usize].run(number(parts)).commands_total);
         return;
     }
-    let counts = args.iter().any(|a| a == "--instructions");
+    let says = |word: &str| args.iter().any(|a| a == word);
     let words: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
-    for (index, row) in ROWS.iter().enumerate() {
-        if words.iter().all(|w| row.name().contains(w.as_str())) {
-            if counts { row.instructions(index) } else { row.measure() }
+    let wanted = |row: &Row| words.iter().all(|w| row.name().contains(w.as_str()));
+    let rows: Vec<_> = ROWS.iter().enumerate().filter(|(_, row)| wanted(row)).collect();
+    let (check, record) = (says("--check"), says("--record"));
+    if check || record {
+        // In a build for tests what bfq takes is its assertions; its own bench has it without them.
+        let rows = rows.iter().filter(|(_, row)| row.scheduler != "bfq");
+        let rows: Vec<_> = rows.map(|(i, row)| row.gated(*i, WHOLE / 8)).collect();
+        gate::gate(&rows, record);
+    }
+    for (index, row) in rows {
+        match says("--instructions").then(|| gate::instructions(&row.gated(index, WHOLE))) {
+            None => row.measure(),
+            Some(Ok(each)) => {
+                println!("{} instructions per command", gate::line(&row.name(), each))
+            }
+            Some(Err(why)) => println!("{}: skipped: {why}", row.name()),
         }
     }
 }

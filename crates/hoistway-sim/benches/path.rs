@@ -6,6 +6,9 @@
 //! does not change: each row runs twice under valgrind, and the difference of the two lengths leaves out
 //! what setting a run up costs. `-- --check` compares the counts of an eighth of each row with `benches/instructions.txt`,
 //! `-- --record` writes them there.
+//!
+//! `-- --growth N...` says for so many processes what a command costs in processor time, and what a process takes in
+//! memory, for readers in sequence and at random, and for writers that sync.
 
 #[path = "support/gate.rs"]
 mod gate;
@@ -75,6 +78,13 @@ const ROWS: &[Row] = &[
     row(SSD, "none", "app_start", STARTS, 5, starts),
 ];
 
+/// Loads that grow, on the NVMe drive: what its processes are called, and their parameters.
+const GROWING: &[(&str, &str, &str)] = &[
+    ("sequential", "reader", "size = \"2m\""),
+    ("random", "reader", "pattern = \"rand\"\nsize = \"2m\""),
+    ("fdatasync", "writer", "dsync = 1\nsize = \"2m\""),
+];
+
 /// Parts of a row.
 const WHOLE: u64 = 32;
 
@@ -98,18 +108,17 @@ impl Row {
         format!("{} {} {} {params}", self.drive, self.scheduler, self.load)
     }
 
-    fn procs(&self) -> Vec<ProcSpec> {
+    fn procs(&self, others: u64) -> Vec<ProcSpec> {
         let spec = |i: u64, role, load: &str, params: &str, prio| ProcSpec {
             name: if i == 0 { "target".into() } else { format!("{load}{i}") },
             role,
             group: None,
             prio,
-            start: if i == 0 { Nanos::ms(200) } else { Nanos::us(3) * (i - 1) },
+            start: if i == 0 { Nanos::ms(200) } else { Nanos::us(3) * ((i - 1) % 50_000) },
             load: load.into(),
             params: params.parse().expect("the text above is valid"),
         };
         let mut all = vec![spec(0, Role::Target, "reader", "pattern = \"rand\"", IoPrio::rt(4))];
-        let others = if self.load == "app_start" { 1 } else { 15 };
         let other = |i| spec(i, Role::Interferer, self.load, self.params, IoPrio::NONE);
         all.extend((1..=others).map(other));
         all
@@ -117,6 +126,12 @@ impl Row {
 
     /// Runs it for `parts` of the [`WHOLE`].
     fn run(&self, parts: u64) -> Outcome {
+        let others = if self.load == "app_start" { 1 } else { 15 };
+        self.run_with(others, Nanos(1_000_000_000 / WHOLE) * (self.seconds * parts))
+    }
+
+    /// Runs it with so many others than the first process.
+    fn run_with(&self, others: u64, measured: Nanos) -> Outcome {
         let drive = DriveFile::load(self.drive).expect("an embedded drive");
         let entry = sched::find(self.scheduler).expect("it is registered");
         let job = Job {
@@ -125,10 +140,10 @@ impl Row {
             scheduler: SchedulerSpec { entry, set: Vec::new(), queue: Vec::new() },
             control: ControlSpec::default(),
             groups: Vec::new(),
-            procs: self.procs(),
+            procs: self.procs(others),
             window: Window {
                 ramp: Nanos::ZERO,
-                measured: Nanos(1_000_000_000 / WHOLE) * (self.seconds * parts),
+                measured,
                 grace: Nanos::secs(60),
                 target_interval: Nanos::ms(500),
                 device_interval: Nanos::secs(1),
@@ -170,8 +185,63 @@ impl Row {
     }
 }
 
+/// Processor time so far in ns, and the largest resident memory in KiB.
+fn used() -> (u64, u64) {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let time = read("/proc/self/schedstat").split(' ').next().and_then(|n| n.parse().ok());
+    let status = read("/proc/self/status");
+    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next());
+    time.zip(peak.and_then(|n| n.parse().ok())).expect("Linux says both")
+}
+
+/// Runs a growing load in a process of its own: commands, processor time, and memory.
+fn grown(index: usize, processes: u64, ms: u64) -> [u64; 3] {
+    let program = std::env::current_exe().expect("the bench knows its own file");
+    let what = format!("{index} {processes} {ms}");
+    let out = std::process::Command::new(program).args(["--grown", &what]).output();
+    let out = out.expect("the bench runs itself");
+    assert!(out.status.success(), "{what}: {}", String::from_utf8_lossy(&out.stderr));
+    let said = String::from_utf8_lossy(&out.stdout);
+    let mut numbers = said.split_whitespace().map(|n| n.parse().expect("a number"));
+    std::array::from_fn(|_| numbers.next().expect("three numbers"))
+}
+
+fn growth(counts: &[u64]) {
+    for (index, (name, ..)) in GROWING.iter().enumerate() {
+        let alone = grown(index, 2, 100)[2];
+        for &n in counts {
+            // Long enough for each process to have its turns, and twice that.
+            let ms = 500 + n / 8;
+            let (short, long) = (grown(index, n, ms), grown(index, n, 2 * ms));
+            let commands = long[0] - short[0];
+            let each = long[1].saturating_sub(short[1]) as f64 / commands as f64;
+            let kib = long[2].saturating_sub(alone) as f64 / n as f64;
+            println!(
+                "{name:<12} {n:>7} processes {commands:>8} commands {each:>7.0} ns each, \
+                 {kib:>6.1} KiB a process"
+            );
+        }
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    let numbers =
+        |text: &str| -> Vec<u64> { text.split(' ').map(|n| n.parse().expect("numbers")).collect() };
+    if let Some(at) = args.iter().position(|a| a == "--grown") {
+        let n = numbers(&args[at + 1]);
+        let (_, load, params) = GROWING[n[0] as usize];
+        let row = row(SSD, "none", load, params, 0, reads);
+        let commands = row.run_with(n[1] - 1, Nanos::ms(n[2])).commands_total;
+        let (time, memory) = used();
+        println!("{commands} {time} {memory}");
+        return;
+    }
+    if let Some(at) = args.iter().position(|a| a == "--growth") {
+        let counts: Vec<u64> = args[at + 1..].iter().filter_map(|n| n.parse().ok()).collect();
+        growth(if counts.is_empty() { &[16, 1024, 16_384] } else { &counts });
+        return;
+    }
     if let Some(at) = args.iter().position(|a| a == "--row") {
         let (index, parts) = args[at + 1].split_once(' ').expect("written by `count`");
         let number = |text: &str| text.parse::<u64>().expect("written by `count`");

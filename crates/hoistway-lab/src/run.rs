@@ -12,7 +12,7 @@ pub(crate) use pool::in_order;
 pub use share::{Share, ShareError};
 
 use crate::config::Config;
-use crate::experiment::bounds::Size;
+use crate::experiment::bounds::{AT_ONCE_MAX, Size};
 use crate::experiment::{Experiment, Options};
 use crate::registry::Registry;
 use crate::result::kept::{FinishedRun, Kept};
@@ -545,7 +545,7 @@ impl Grid {
                 tell(0);
             }
         };
-        match threads.min(missing.len()) {
+        match threads.min(missing.len()).min(self.at_once()) {
             // There may be no threads where this runs (WebAssembly).
             0 | 1 if !world.alone() => work(),
             // What a run in real time asks of the kernel for its thread ends with that thread.
@@ -568,6 +568,13 @@ impl Grid {
             }
         }
         Ok(wanted.iter().map(|index| ran.remove(index).unwrap_or(Stored::Kept)).collect())
+    }
+
+    /// Runs that may be under way at the same time, for the memory that their processes take.
+    fn at_once(&self) -> usize {
+        let workloads = self.workloads.iter().filter_map(|w| self.experiment.workload(w));
+        let most = workloads.map(|w| self.experiment.processes(w)).max().unwrap_or(1);
+        (AT_ONCE_MAX / most.max(1)).max(1) as usize
     }
 
     /// One run, encoded.

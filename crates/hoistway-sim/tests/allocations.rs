@@ -62,7 +62,7 @@ fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) 
 
 /// 16 processes and the device have a histogram each: a list that doubles, or becomes pages, which double; most stay as
 /// they are.
-const GROWTH: u64 = 5 * 17;
+const GROWTH: u64 = 6 * 17;
 
 #[test]
 fn nothing_is_allocated_once_a_run_is_warm() {

@@ -141,8 +141,8 @@ fn what_a_job_cannot_be_is_an_error_with_its_line() {
         ("[a]\nsize=", "has no value"),
         ("[a]\nfilename=/dev/null\n", "no block device"),
         ("[a]\nfilename=/dev/sda:file\nsize=1m", "files and devices in one job"),
-        ("[a]\nsize=1m\nnrfiles=60000\nnumjobs=2", "of at most 65536"),
-        ("[a]\nsize=1m\nnumjobs=9000\n[b]\nsize=1m\nnumjobs=2000", "of at most 10000"),
+        ("[a]\nsize=1m\nnrfiles=60000\nnumjobs=3", "of at most 131072"),
+        ("[a]\nsize=1m\nnumjobs=90000\n[b]\nsize=1m\nnumjobs=20000", "of at most 100000"),
     ] {
         let error = parse(text).map(|f| f.jobs.len()).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");

@@ -12,7 +12,7 @@ pub(crate) use pool::in_order;
 pub use share::{Share, ShareError};
 
 use crate::config::Config;
-use crate::experiment::bounds::Size;
+use crate::experiment::bounds::{AT_ONCE_MAX, Size};
 use crate::experiment::{Experiment, Options};
 use crate::registry::Registry;
 use crate::result::kept::{FinishedRun, Kept};
@@ -181,6 +181,16 @@ struct Coordinates {
     workload: usize,
     config: usize,
     rep: u32,
+}
+
+impl Coordinates {
+    /// The run without the settings that only the first of a cell is asked for: of thousands they are megabytes.
+    fn of_first(self, mut run: FinishedRun) -> FinishedRun {
+        if self.rep > 0 {
+            (run.tunables, run.host) = (Vec::new(), Vec::new());
+        }
+        run
+    }
 }
 
 impl Grid {
@@ -390,8 +400,11 @@ impl Grid {
     /// A run that is not kept, or can no longer be read.
     pub fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
         let places = self.places();
-        let load = |index| kept.load(index).ok_or_else(gone);
-        let finished: Result<Vec<FinishedRun>, RunError> = (0..places.len()).map(load).collect();
+        let load = |(index, place): (usize, &Coordinates)| {
+            kept.load(index).map(|run| place.of_first(run)).ok_or_else(gone)
+        };
+        let finished: Result<Vec<FinishedRun>, RunError> =
+            places.iter().enumerate().map(load).collect();
         Ok(self.assemble(world, &places, finished?))
     }
 
@@ -410,7 +423,8 @@ impl Grid {
         let of = |p: &Coordinates| {
             load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep).ok_or_else(gone)
         };
-        let finished: Result<Vec<FinishedRun>, RunError> = places.iter().map(of).collect();
+        let finished = places.iter().map(|p| of(p).map(|run| p.of_first(run)));
+        let finished: Result<Vec<FinishedRun>, RunError> = finished.collect();
         Ok(self.assemble(world, &places, finished?))
     }
 
@@ -438,12 +452,16 @@ impl Grid {
     ) -> Result<Run, RunError> {
         let all: Vec<usize> = (0..self.len()).collect();
         let records = self.work_off(world, threads, stop, progress, kept, &all)?;
-        let finished = records.into_iter().zip(all).map(|(record, index)| match record {
-            Stored::Held(record) => Ok(FinishedRun::decode(&record).expect("it was encoded here")),
-            Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone),
+        let places = self.places();
+        let finished = records.into_iter().zip(all).map(|(record, index)| {
+            let run = match record {
+                Stored::Held(record) => FinishedRun::decode(&record).expect("it was encoded here"),
+                Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
+            };
+            Ok(places[index].of_first(run))
         });
         let finished: Result<Vec<FinishedRun>, RunError> = finished.collect();
-        Ok(self.assemble(world, &self.places(), finished?))
+        Ok(self.assemble(world, &places, finished?))
     }
 
     /// The same of a part of the grid: its runs are kept, and nothing is put together. Gives how many they are.
@@ -527,7 +545,7 @@ impl Grid {
                 tell(0);
             }
         };
-        match threads.min(missing.len()) {
+        match threads.min(missing.len()).min(self.at_once()) {
             // There may be no threads where this runs (WebAssembly).
             0 | 1 if !world.alone() => work(),
             // What a run in real time asks of the kernel for its thread ends with that thread.
@@ -550,6 +568,13 @@ impl Grid {
             }
         }
         Ok(wanted.iter().map(|index| ran.remove(index).unwrap_or(Stored::Kept)).collect())
+    }
+
+    /// Runs that may be under way at the same time, for the memory that their processes take.
+    fn at_once(&self) -> usize {
+        let workloads = self.workloads.iter().filter_map(|w| self.experiment.workload(w));
+        let most = workloads.map(|w| self.experiment.processes(w)).max().unwrap_or(1);
+        (AT_ONCE_MAX / most.max(1)).max(1) as usize
     }
 
     /// One run, encoded.

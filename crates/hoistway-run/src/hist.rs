@@ -15,6 +15,10 @@ const SLOTS: usize = ((ROWS + 2) * HALF) as usize;
 /// Slots of a page, and pages.
 const PAGE: usize = 128;
 const PAGES: usize = SLOTS.div_ceil(PAGE);
+/// Bits of a count in a page.
+const LOW: u32 = u16::BITS;
+/// Values that are kept one by one before there are pages: where thousands of processes share a drive, each has few.
+const FEW: usize = 256;
 /// No count of the page was ever raised.
 const NONE: u16 = u16::MAX;
 
@@ -22,15 +26,17 @@ const NONE: u16 = u16::MAX;
 ///
 /// Counts lie in pages that exist where something was counted: latencies of one process fill some hundreds
 /// of the 33,792 slots, and a simulation may have ten thousands of processes. All pages are one vector,
-/// which doubles: a run that is warm does not allocate. A histogram that was read from a file keeps its slots packed,
-/// in less room than their text takes, until something is counted.
+/// which doubles: a run that is warm does not allocate. The first values are a list. A histogram that was read from a
+/// file, or is [finished](Histogram::finished), keeps its slots packed, in less room than their text takes, until
+/// something is counted.
 #[derive(Clone)]
 pub struct Histogram {
-    /// Which page of `counts` holds that page of slots; empty before the first value.
-    places: Vec<u16>,
-    /// Pages in the order in which they were needed: the low halves of the counts.
-    counts: Vec<u32>,
-    /// The high halves that are not 0, by slot: hardly any run counts 2^32 equal latencies.
+    /// The first values, in the order in which they came: slot and, in the lower half, how often in a row.
+    few: Vec<u32>,
+    /// Empty as long as there are few values. Then, for each page of slots, the number of the page that has its counts,
+    /// and behind these numbers the pages, in the order in which they were needed: the low bits of the counts.
+    pages: Vec<u16>,
+    /// The bits above that are not 0, by slot: few latencies are measured so often.
     carries: Vec<(usize, u64)>,
     /// Slots that were read ([`Slots`]); then there are no pages.
     packed: Box<[u8]>,
@@ -52,8 +58,8 @@ impl Histogram {
     /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram {
-            places: Vec::new(),
-            counts: Vec::new(),
+            few: Vec::new(),
+            pages: Vec::new(),
             carries: Vec::new(),
             packed: Box::default(),
             count: 0,
@@ -68,7 +74,9 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.record_n(ns, 1);
+        self.add(ns, 1);
+        self.sum += u128::from(ns);
+        self.sum_sq += u128::from(ns) * u128::from(ns);
     }
 
     /// Counts `n` equal values.
@@ -77,44 +85,84 @@ impl Histogram {
         if n == 0 {
             return;
         }
-        let mut slot = slot_of(ns);
-        if slot >= SLOTS {
-            slot = SLOTS - 1;
-            self.overflow += n;
-        }
-        self.add(slot, n);
-        self.count += n;
+        self.add(ns, n);
         self.sum += u128::from(ns) * u128::from(n);
         self.sum_sq += u128::from(ns) * u128::from(ns) * u128::from(n);
+    }
+
+    /// All but the sums.
+    #[inline]
+    fn add(&mut self, ns: u64, n: u64) {
+        let slot = slot_of(ns);
+        match self.pages.get(slot / PAGE) {
+            Some(&place) if place != NONE && slot < SLOTS => self.add_at(place, slot, n),
+            _ => self.add_rare(slot, n),
+        }
+        self.count += n;
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
     }
 
-    /// Adds to the count of a slot, whose page comes into being if it is not there.
     #[inline]
-    fn add(&mut self, slot: usize, n: u64) {
-        if self.places.is_empty() {
-            self.unpack();
-        }
-        let place = &mut self.places[slot / PAGE];
-        if *place == NONE {
-            *place = (self.counts.len() / PAGE) as u16;
-            self.counts.resize(self.counts.len() + PAGE, 0);
-        }
-        let low = &mut self.counts[usize::from(*place) * PAGE + slot % PAGE];
+    fn add_at(&mut self, place: u16, slot: usize, n: u64) {
+        let low = &mut self.pages[PAGES + usize::from(place) * PAGE + slot % PAGE];
         let sum = u64::from(*low) + n;
-        *low = sum as u32;
-        if sum >> 32 > 0 {
-            self.carry(slot, sum >> 32);
+        *low = sum as u16;
+        if sum >> LOW > 0 {
+            self.carry(slot, sum >> LOW);
         }
     }
 
-    /// There are pages, with what was packed in them.
+    /// Adds to a list of few values, or to a slot without a page.
+    #[inline(never)]
+    fn add_rare(&mut self, mut slot: usize, n: u64) {
+        if slot >= SLOTS {
+            slot = SLOTS - 1;
+            self.overflow += n;
+        }
+        if !self.pages.is_empty() {
+            return self.add_slot(slot, n);
+        }
+        if let Some(last) = self.few.last_mut()
+            && *last as usize >> LOW == slot
+            && n + u64::from(*last as u16) <= u64::from(u16::MAX)
+        {
+            *last += n as u32;
+        } else if n <= u64::from(u16::MAX) && self.few.len() < FEW && self.packed.is_empty() {
+            self.few.push((slot << LOW) as u32 | n as u32);
+        } else {
+            self.unpack();
+            self.add_slot(slot, n);
+        }
+    }
+
+    /// Adds to the count of a slot, whose page comes into being if it is not there.
+    fn add_slot(&mut self, slot: usize, n: u64) {
+        let mut place = self.pages[slot / PAGE];
+        if place == NONE {
+            place = ((self.pages.len() - PAGES) / PAGE) as u16;
+            self.pages[slot / PAGE] = place;
+            self.pages.resize(self.pages.len() + PAGE, 0);
+        }
+        self.add_at(place, slot, n);
+    }
+
+    /// There are pages, with what was packed or in the list.
     #[cold]
     fn unpack(&mut self) {
-        self.places.resize(PAGES, NONE);
+        self.pages.resize(PAGES, NONE);
         let packed = std::mem::take(&mut self.packed);
-        Unpacked { bytes: &packed, slot: 0 }.for_each(|(slot, n)| self.add(slot, n));
+        Unpacked { bytes: &packed, slot: 0 }.for_each(|(slot, n)| self.add_slot(slot, n));
+        for few in std::mem::take(&mut self.few) {
+            self.add_slot(few as usize >> LOW, u64::from(few as u16));
+        }
+    }
+
+    /// The same in little memory: nothing more is to be counted.
+    pub fn finished(&self) -> Histogram {
+        let packed = Slots::of(self).bytes.into_boxed_slice();
+        let Histogram { count, sum, sum_sq, min, max, overflow, .. } = *self;
+        Histogram { packed, count, sum, sum_sq, min, max, overflow, ..Histogram::new() }
     }
 
     #[cold]
@@ -125,15 +173,18 @@ impl Histogram {
         }
     }
 
-    /// The high half of the count of a slot.
+    /// The count of a slot but for its low bits.
     fn high(&self, slot: usize) -> u64 {
-        self.carries.iter().find(|c| c.0 == slot).map_or(0, |c| c.1 << 32)
+        self.carries.iter().find(|c| c.0 == slot).map_or(0, |c| c.1 << LOW)
     }
 
     /// Adds all of `other`, exactly.
     pub fn merge(&mut self, other: &Histogram) {
+        if self.pages.is_empty() {
+            self.unpack();
+        }
         for (slot, n) in other.slots() {
-            self.add(slot, n);
+            self.add_slot(slot, n);
         }
         // What was read may be of any size.
         self.count = self.count.saturating_add(other.count);
@@ -217,18 +268,31 @@ impl Histogram {
 
     /// Non-empty slots as (index, count).
     pub fn slots(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let there = self.places.iter().enumerate().filter(|&(_, &place)| place != NONE);
+        let places = self.pages.get(..PAGES).unwrap_or_default();
+        let there = places.iter().enumerate().filter(|&(_, &place)| place != NONE);
         let paged = there.flat_map(move |(page, &place)| {
-            let counts = &self.counts[usize::from(place) * PAGE..][..PAGE];
-            let whole = move |(slot, &low): (usize, &u32)| (slot, self.high(slot) | u64::from(low));
+            let counts = &self.pages[PAGES + usize::from(place) * PAGE..][..PAGE];
+            let whole = move |(slot, &low): (usize, &u16)| (slot, self.high(slot) | u64::from(low));
             (page * PAGE..).zip(counts).map(whole).filter(|&(_, count)| count > 0)
         });
-        Unpacked { bytes: &self.packed, slot: 0 }.chain(paged)
+        let mut few: Vec<_> =
+            self.few.iter().map(|&few| (few as usize >> LOW, u64::from(few as u16))).collect();
+        few.sort_unstable();
+        // One slot may stand in the list several times.
+        few.dedup_by(|same, first| {
+            let equal = same.0 == first.0;
+            first.1 += if equal { same.1 } else { 0 };
+            equal
+        });
+        Unpacked { bytes: &self.packed, slot: 0 }.chain(few).chain(paged)
     }
 
     /// Bytes that it takes beside itself.
     pub fn memory(&self) -> usize {
-        2 * self.places.len() + 4 * self.counts.len() + 16 * self.carries.len() + self.packed.len()
+        4 * self.few.capacity()
+            + 2 * self.pages.capacity()
+            + 16 * self.carries.capacity()
+            + self.packed.len()
     }
 
     /// Rebuilds a histogram from its slots, in their order, and exact moments; `None`: it cannot be.
@@ -488,6 +552,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn few_values_many_and_finished_ones_are_the_same_counts() {
+        let mut random = 1u64;
+        for many in [0, 1, 5, FEW, FEW + 1, 3000] {
+            let (mut h, mut plain) = (Histogram::new(), std::collections::BTreeMap::new());
+            for _ in 0..many {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (ns, n) = ((random >> 11) % 9_000, 1 + (random >> 40) % 40_000);
+                h.record_n(ns, n);
+                h.record(ns);
+                *plain.entry(slot_of(ns)).or_insert(0) += n + 1;
+            }
+            let plain: Vec<(usize, u64)> = plain.into_iter().collect();
+            assert_eq!(h.slots().collect::<Vec<_>>(), plain);
+            assert_eq!(h.few.is_empty(), many == 0 || many > FEW);
+            let mut again = h.finished();
+            assert_eq!(again, h);
+            assert!(again.memory() <= h.memory());
+            // What is finished may go on.
+            (again.record(7), h.record(7));
+            assert_eq!(again, h);
+        }
+    }
+
+    #[test]
     fn counts_beyond_32_bits_are_exact() {
         let mut h = Histogram::new();
         h.record_n(1500, u64::from(u32::MAX));
@@ -501,7 +589,7 @@ mod tests {
         assert_eq!(twice.slots().last(), Some((1500, (2 << 32) + (10 << 40))));
         let back = Histogram::from_parts(&counts, h.sum(), h.sum_sq(), 3, 1500, 0).unwrap();
         assert_eq!(back, h);
-        assert!(back.packed.len() <= 16 && back.counts.is_empty(), "{:?}", back.packed);
+        assert!(back.packed.len() <= 16 && back.pages.is_empty(), "{:?}", back.packed);
         // Counting on unpacks it.
         let mut more = back.clone();
         more.record(1500);
@@ -556,11 +644,13 @@ mod tests {
     fn memory_is_spent_where_something_was_counted() {
         let mut h = Histogram::new();
         (0..1000).for_each(|i| h.record(2_000_000_000 + i * 100_000));
-        let pages = h.counts.len() / PAGE;
+        assert!(h.memory() <= 4 * FEW, "{} bytes", h.memory());
+        (0..9000).for_each(|i| h.record(2_000_000_000 + i % 1000 * 100_000));
+        let pages = (h.pages.len() - PAGES) / PAGE;
         assert!(pages <= 2, "{pages} pages for latencies of 2.0 to 2.1 s");
         let mut twice = h.clone();
         twice.merge(&h);
-        assert_eq!((twice.count(), twice.quantile(1, 2)), (2000, h.quantile(1, 2)));
+        assert_eq!((twice.count(), twice.quantile(1, 2)), (20_000, h.quantile(1, 2)));
     }
 
     #[test]
@@ -568,5 +658,9 @@ mod tests {
         let mut h = Histogram::new();
         h.record(u64::MAX / 4);
         assert_eq!((h.count(), h.overflow(), h.max()), (1, 1, Some(u64::MAX / 4)));
+        // Also beside pages.
+        (0..1000).for_each(|ns| h.record(ns));
+        h.record_n(u64::MAX / 2, 3);
+        assert_eq!((h.overflow(), h.slots().last()), (4, Some((SLOTS - 1, 4))));
     }
 }

@@ -2,8 +2,13 @@
 //! beside it (`cargo bench -p hoistway-trace`), on a thread of its own.
 //!
 //! `cargo bench -p hoistway-sim --bench replay` prints medians of five; `-- --once N ROW` runs row ROW with N records
-//! once and prints the resident memory, for valgrind and for comparing lengths.
+//! once and prints the resident memory. `-- --instructions`, `-- --check` and `-- --record` count instructions per record
+//! as those of the bench `path` do.
 
+#[path = "support/gate.rs"]
+mod gate;
+
+use gate::Gated;
 use hoistway::{Flags, Instant, IoPrio, Nanos, Op, sched};
 use hoistway_run::{ControlSpec, JobError, Outcome, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
@@ -154,5 +159,36 @@ fn main() {
         println!("{}: {records} records, mean {mean:.1} us, resident {}", row.name(), resident());
         return;
     }
-    ROWS.iter().for_each(Row::measure);
+    if let Some(at) = args.iter().position(|a| a == "--row") {
+        let (row, records) = args[at + 1].split_once(' ').expect("written by `gated`");
+        let number = |text: &str| text.parse::<u64>().expect("written by `gated`");
+        println!("{}", ROWS[number(row) as usize].run(number(records)).1.submitted);
+        return;
+    }
+    let says = |word: &str| args.iter().any(|a| a == word);
+    let (check, record) = (says("--check"), says("--record"));
+    if check || record {
+        // In a build for tests what bfq takes is its assertions; its own bench has it without them.
+        let mut rows = gated(20_000);
+        rows.retain(|row| !row.name.contains("bfq"));
+        gate::gate(&rows, record);
+    }
+    if !says("--instructions") {
+        return ROWS.iter().for_each(Row::measure);
+    }
+    for row in gated(400_000) {
+        match gate::instructions(&row) {
+            Ok(each) => println!("{} instructions per record", gate::line(&row.name, each)),
+            Err(why) => println!("{}: skipped: {why}", row.name),
+        }
+    }
+}
+
+/// The rows, to be counted over so many records, without the first half.
+fn gated(records: u64) -> Vec<Gated> {
+    let one = |(i, row): (usize, &Row)| {
+        let lengths = [records / 2, records].map(|n| format!("{i} {n}"));
+        Gated { name: format!("replay {}", row.name()), lengths }
+    };
+    ROWS.iter().enumerate().map(one).collect()
 }

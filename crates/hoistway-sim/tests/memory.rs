@@ -89,7 +89,7 @@ fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
 }
 
 /// The cost of one more process: what all have in common goes out. Each reads some megabytes; what a process
-/// that runs for longer takes beside it is its histogram, 4 bytes per different latency.
+/// that runs for longer takes beside it is its histogram, 2 bytes per different latency.
 fn per_process(scheduler: &str, load: &str, params: &str) -> usize {
     let (few, many) = (50, 200);
     let one = |n| peak(n, scheduler, load, params);

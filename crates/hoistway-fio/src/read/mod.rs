@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Most processes of all jobs, as of an experiment.
-const PROCESSES: u64 = 10_000;
+const PROCESSES: u64 = 100_000;
 /// Most files of all processes: each costs the host memory before anything runs.
-const FILES: u64 = 65_536;
+const FILES: u64 = 131_072;
 const SECOND: u64 = 1_000_000_000;
 const MICROSECOND: u64 = 1_000;
 
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
             name,
             place: self.section.place.clone(),
             description: self.text("description")?.unwrap_or_default(),
-            numjobs: self.number("numjobs", 1..=10_000)?.unwrap_or(1),
+            numjobs: self.number("numjobs", 1..=PROCESSES)?.unwrap_or(1),
             options: self.options(),
             group: 0,
             direction: what.direction,

@@ -5,10 +5,12 @@ use super::source::Section;
 use super::{Experiment, ExperimentError, ProcTemplate, Procedure};
 use hoistway::Nanos;
 
-/// Most processes of a workload.
-pub(crate) const PROCS_MAX: u64 = 10_000;
+/// Most processes of a workload: each takes 10 to 20 kB while its run is under way.
+pub(crate) const PROCS_MAX: u64 = 100_000;
+/// Most processes of runs that are under way at the same time, but for a run alone: some GB.
+pub(crate) const AT_ONCE_MAX: u64 = 200_000;
 /// Most files of a workload that processes have of their own (`files`): each is known to the host, in up to a kB.
-pub(crate) const FILES_MAX: u64 = 65_536;
+pub(crate) const FILES_MAX: u64 = 131_072;
 /// Most files that processes of a workload use by name (`file`), counted for each process: each has a place of its own in it.
 pub(crate) const USES_MAX: u64 = 1_000_000;
 /// Most runs of a grid: drives x workloads x configurations x repetitions.

@@ -112,7 +112,7 @@ fn every_mistake_has_file_line_and_advice() {
         ("ramp = \"0s\"", "ramp = 5", "ramp =", "must be a time in quotes"),
         ("[\"readers\", \"writers\"]", "[\"reader\"]", "workloads =", "did you mean 'readers'?"),
         ("\"none-bfq\"]", "\"none-bfk\"]", "configs =", "did you mean 'none-bfq'?"),
-        ("count = 15", "count = 0", "count = 15", "count = 0 must be a whole number in 1..=10000"),
+        ("count = 15", "count = 0", "count = 15", "count = 0 must be a whole number in 1..=100000"),
         ("load = \"writer\"", "load = \"writr\"", "load = \"writer\"", "did you mean 'writer'?"),
         ("dsync = 1", "prio = \"rt/8\"", "dsync = 1", "prio = \"rt/8\" must be a class alone"),
         ("dsync = 1", "prio = \"idle/3\"", "dsync = 1", "must be a class alone"),

@@ -21,7 +21,7 @@ use flate2::read::GzDecoder;
 use hoistway_files::input::{self, Limit, ReadError};
 use hoistway_files::{Dir, Kind, Place, PlaceError};
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 mod exchange;
@@ -208,7 +208,11 @@ impl Run {
     fn derived_into(&self, dir: &Dir, html: &str) -> DirectoryResult<()> {
         let [metrics, series, report] = DERIVED;
         let file = |name: &str, bytes: &[u8]| dir.place(name)?.replace(bytes, Kind::Named);
-        file(metrics, metrics_csv(&self.metrics).as_bytes())?;
+        let place = dir.place(metrics)?;
+        let mut draft = BufWriter::new(place.draft(Kind::Named)?);
+        let io = |error| PlaceError::Io { path: place.path(), error };
+        write_metrics(&self.metrics, &mut draft).map_err(io)?;
+        draft.into_inner().map_err(|e| io(e.into_error()))?.finish()?;
         file(series, &compressed(|out| self.series_csv(out)))?;
         // What an older version wrote would be out of date beside it.
         let old = dir.place(OLD_SERIES)?;
@@ -254,13 +258,19 @@ impl Run {
 
 /// `metrics.csv` with its header.
 pub fn metrics_csv(metrics: &[Metric]) -> String {
-    let mut out = String::new();
-    csv::push_line(&mut out, METRIC_COLUMNS.iter().copied());
+    let text = plain(|out| write_metrics(metrics, out));
+    String::from_utf8(text).expect("it was written as text")
+}
+
+/// The same, line by line: a grid of thousands of runs has megabytes of it.
+fn write_metrics(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    csv::push_line(&mut text, METRIC_COLUMNS.iter().copied());
     for m in metrics {
         let value = m.value.map_or_else(String::new, number_text);
         let rep = m.rep.map_or_else(String::new, |r| r.to_string());
         csv::push_line(
-            &mut out,
+            &mut text,
             [
                 m.experiment.as_str(),
                 &m.drive,
@@ -274,8 +284,11 @@ pub fn metrics_csv(metrics: &[Metric]) -> String {
                 m.bound.sign(),
             ],
         );
+        out.write_all(text.as_bytes())?;
+        text.clear();
     }
-    out
+    // Without a row, the header.
+    out.write_all(text.as_bytes())
 }
 
 /// A number with at most nine significant digits and no exponent.

@@ -36,6 +36,10 @@ pub(super) fn read_intervals(
         room.interval(&interval).map_err(|what| format!("line {line}: {what}"))?;
         at.series(row, line)?.push(interval);
     }
+    for rep in cells.iter_mut().flat_map(|cell| &mut cell.reps) {
+        rep.device.intervals.shrink_to_fit();
+        rep.procs.iter_mut().for_each(|proc| proc.intervals.shrink_to_fit());
+    }
     Ok(())
 }
 

@@ -9,6 +9,8 @@ pub(super) enum Order {
     Ascending,
     /// As listed.
     Listed(Vec<u32>),
+    /// The same of at most 2^16 blocks.
+    Short(Box<[u16]>),
     /// Computed: a list of a whole device would take hundreds of megabytes per process.
     Computed(Shuffle),
 }
@@ -24,11 +26,18 @@ impl Order {
         if count > listed {
             return Order::Computed(Shuffle::new(count, rng));
         }
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        for i in (1..order.len()).rev() {
-            order.swap(i, rng.below(i as u64 + 1) as usize);
+        match u16::try_from(count.saturating_sub(1)) {
+            Ok(last) if count > 0 => {
+                let mut order: Box<[u16]> = (0..=last).collect();
+                shuffle(&mut order, rng);
+                Order::Short(order)
+            }
+            _ => {
+                let mut order: Vec<u32> = (0..count as u32).collect();
+                shuffle(&mut order, rng);
+                Order::Listed(order)
+            }
         }
-        Order::Listed(order)
     }
 
     /// The `n`th block.
@@ -36,8 +45,15 @@ impl Order {
         match self {
             Order::Ascending => n,
             Order::Listed(order) => u64::from(order[n as usize]),
+            Order::Short(order) => u64::from(order[n as usize]),
             Order::Computed(shuffle) => shuffle.block(n),
         }
+    }
+}
+
+fn shuffle<T>(order: &mut [T], rng: &mut Rng) {
+    for i in (1..order.len()).rev() {
+        order.swap(i, rng.below(i as u64 + 1) as usize);
     }
 }
 
@@ -104,6 +120,18 @@ mod tests {
             let mut seen: Vec<u64> = (0..count).map(|n| shuffle.block(n)).collect();
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..count), "{count} blocks");
+        }
+    }
+
+    #[test]
+    fn a_short_list_is_the_same_order_in_half_the_memory() {
+        for count in [1u32, 2, 1000, 65_536, 65_537] {
+            let (mut rng, mut same) = (stream(1, "order"), stream(1, "order"));
+            let order = Order::random(u64::from(count), &mut rng);
+            let mut plain: Vec<u32> = (0..count).collect();
+            shuffle(&mut plain, &mut same);
+            assert!((0..count).all(|n| order.block(n.into()) == u64::from(plain[n as usize])));
+            assert_eq!(matches!(order, Order::Short(_)), count <= 65_536);
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::record::Span;
 use hoistway::{Instant, Nanos};
-use hoistway_run::PhaseRecord;
+use hoistway_run::{Histogram, PhaseRecord};
 
 /// The phases of one process.
 #[derive(Debug)]
@@ -37,34 +37,56 @@ impl Phases {
     }
 
     /// The phase that is on.
-    #[inline]
-    pub fn open(&mut self) -> Option<&mut PhaseRecord> {
+    #[cfg(test)]
+    fn open(&mut self) -> Option<&mut PhaseRecord> {
         self.on.map(|(i, _)| &mut self.all[i])
     }
 
-    /// The phase into which a call counts that began and ended then.
+    /// The phase into which a call counts that began and ended then. `so_far`: the latencies of all calls before it.
     #[inline]
     pub fn of_call(
         &mut self,
         write: bool,
         begun: Instant,
         end: Instant,
-    ) -> Option<&mut PhaseRecord> {
-        if self.directions { Some(self.direction(write, begun, end)) } else { self.open() }
+        so_far: &Histogram,
+    ) -> Option<OpenPhase<'_>> {
+        let phase = match self.directions {
+            true => self.direction(write, begun, end, so_far),
+            false => self.on.map(|(i, _)| i)?,
+        };
+        Some(OpenPhase { apart: !self.one_direction(), record: &mut self.all[phase] })
     }
 
-    fn direction(&mut self, write: bool, begun: Instant, end: Instant) -> &mut PhaseRecord {
+    /// All calls have one direction: its latencies are those of the process.
+    #[inline]
+    fn one_direction(&self) -> bool {
+        self.directions && self.all.len() == 1
+    }
+
+    fn direction(
+        &mut self,
+        write: bool,
+        begun: Instant,
+        end: Instant,
+        so_far: &Histogram,
+    ) -> usize {
         let inside = |at: Instant| at.min(self.span.end).since(self.span.begin);
         let (begun, end) = (inside(begun), inside(end));
         let name = if write { "write" } else { "read" };
         let i = self.all.iter().position(|p| p.name == name).unwrap_or_else(|| {
+            // Most have one.
+            self.all.reserve_exact(1);
+            if let Some(other) = self.all.first_mut() {
+                other.latency.clone_from(so_far);
+            }
             self.all.push(record_of(name, Some(begun)));
             self.all.len() - 1
         });
         let phase = &mut self.all[i];
         phase.begin = phase.begin.map(|first| first.min(begun));
         phase.end = phase.end.max(Some(end));
-        phase
+        i
     }
 
     /// The phase `name` begins, or none; the one that was on is over.
@@ -96,8 +118,32 @@ impl Phases {
         }
     }
 
-    pub fn finish(self) -> Vec<PhaseRecord> {
+    /// The records; `latency`: that of all calls.
+    pub fn finish(mut self, latency: &Histogram) -> Vec<PhaseRecord> {
+        if self.one_direction() {
+            self.all[0].latency.clone_from(latency);
+        }
+        for phase in &mut self.all {
+            phase.latency = phase.latency.finished();
+        }
         self.all
+    }
+}
+
+/// The phase into which a call counts.
+pub(super) struct OpenPhase<'a> {
+    pub record: &'a mut PhaseRecord,
+    /// It keeps latencies of its own.
+    apart: bool,
+}
+
+impl OpenPhase<'_> {
+    /// `n` calls of a latency.
+    #[inline]
+    pub fn latency(&mut self, latency: Nanos, n: u64) {
+        if self.apart {
+            self.record.latency.record_n(latency.0, n);
+        }
     }
 }
 
@@ -120,7 +166,7 @@ mod tests {
     fn lines(phases: Phases) -> Vec<Line> {
         let ms = |t: Nanos| t.0 / 1_000_000;
         let line = |p: PhaseRecord| (p.name, p.begin.map(ms), p.end.map(ms), p.turns, ms(p.spent));
-        phases.finish().into_iter().map(line).collect()
+        phases.finish(&Histogram::new()).into_iter().map(line).collect()
     }
 
     fn phases() -> Phases {
@@ -154,11 +200,35 @@ mod tests {
     fn directions_are_phases_from_their_first_call_to_their_last() {
         let mut p = phases();
         p.by_direction();
-        p.of_call(true, ms(90), ms(120)).unwrap().ios += 1;
-        p.of_call(false, ms(110), ms(130)).unwrap().ios += 1;
-        p.of_call(true, ms(150), ms(250)).unwrap().ios += 1;
+        let mut all = Histogram::new();
+        let mut call = |p: &mut Phases, write, begun, end| {
+            p.of_call(write, ms(begun), ms(end), &all).unwrap().latency(ms(end) - ms(begun), 1);
+            all.record((ms(end) - ms(begun)).0);
+        };
+        call(&mut p, true, 90, 120);
+        call(&mut p, true, 130, 131);
+        call(&mut p, false, 110, 130);
+        call(&mut p, true, 150, 250);
         let line = |name: &str, begin, end| (name.into(), Some(begin), Some(end), 0, 0);
-        assert_eq!(lines(p), [line("write", 0, 100), line("read", 10, 30)]);
+        // Also what was counted before there was a second direction.
+        let of = |all: &[u64]| {
+            let mut h = Histogram::new();
+            all.iter().for_each(|&latency| h.record(Nanos::ms(latency).0));
+            h
+        };
+        let [write, read] = p.finish(&all).try_into().unwrap();
+        assert_eq!((&write.latency, &read.latency), (&of(&[30, 1, 100]), &of(&[20])));
+        let ended = Phases { all: vec![write, read], ..phases() };
+        assert_eq!(lines(ended), [line("write", 0, 100), line("read", 10, 30)]);
+    }
+
+    #[test]
+    fn the_latencies_of_one_direction_are_those_of_the_process() {
+        let (mut p, mut all) = (phases(), Histogram::new());
+        p.by_direction();
+        p.of_call(false, ms(110), ms(130), &all).unwrap().latency(Nanos::ms(20), 1);
+        all.record(Nanos::ms(20).0);
+        assert_eq!(p.finish(&all)[0].latency, all);
     }
 
     #[test]

@@ -205,15 +205,16 @@ impl ProcStats {
         let last_end = ran.first_end + ran.each * (ran.calls - 1);
         let one_interval = ran.first_end >= self.series.from && last_end < self.series.to;
         if ran.first_end >= self.span.begin && last_end < self.span.end && one_interval {
+            let begun = before(ran.first_end, ran.first);
+            let phase = self.phases.of_call(ran.write, begun, last_end, &self.latency);
+            if let Some(mut phase) = phase {
+                phase.latency(ran.first, 1);
+                phase.latency(ran.each, ran.calls - 1);
+                phase.record.bytes += ran.bytes * ran.calls;
+                phase.record.ios += ran.calls;
+            }
             self.latency.record(ran.first.0);
             self.latency.record_n(ran.each.0, ran.calls - 1);
-            let begun = before(ran.first_end, ran.first);
-            if let Some(phase) = self.phases.of_call(ran.write, begun, last_end) {
-                phase.latency.record(ran.first.0);
-                phase.latency.record_n(ran.each.0, ran.calls - 1);
-                phase.bytes += ran.bytes * ran.calls;
-                phase.ios += ran.calls;
-            }
             self.count(ran.first_end, ran.bytes, ran.calls);
             self.gap(ran.first_end, ran.first);
             if ran.calls > 1 {
@@ -237,12 +238,13 @@ impl ProcStats {
             // A call that began in the window counts although it ends behind it, if it is the target's.
             let began = before(end, latency);
             if inside || (self.target && began < self.span.end) {
-                self.latency.record(latency.0);
-                if let Some(phase) = self.phases.of_call(ran.write, began, end) {
-                    phase.latency.record(latency.0);
-                    phase.bytes += ran.bytes * u64::from(inside);
-                    phase.ios += u64::from(inside);
+                let phase = self.phases.of_call(ran.write, began, end, &self.latency);
+                if let Some(mut phase) = phase {
+                    phase.latency(latency, 1);
+                    phase.record.bytes += ran.bytes * u64::from(inside);
+                    phase.record.ios += u64::from(inside);
                 }
+                self.latency.record(latency.0);
                 self.gap(end, latency);
             }
             if inside {
@@ -283,14 +285,14 @@ impl ProcStats {
         ProcRecord {
             name: spec.name.clone(),
             role: spec.role,
-            latency: self.latency,
+            latency: self.latency.finished(),
             bytes: self.bytes,
             ios: self.ios,
             intervals: self.series.slots,
             censored: self.censored,
             starved: self.starved,
             counts: self.counts.iter().map(|&(what, n)| (what.to_string(), n)).collect(),
-            phases: self.phases.finish(),
+            phases: self.phases.finish(&self.latency),
         }
     }
 }
@@ -469,6 +471,7 @@ impl DeviceStats {
         self.record.depth = depth as f64 / length;
         self.record.utilisation = (self.at_end.busy - self.at_begin.busy) as f64 / length;
         self.record.intervals = self.series.slots;
+        self.record.device_time = self.record.device_time.finished();
         self.record
     }
 }

@@ -349,7 +349,7 @@ impl Served {
     fn turn(&mut self) {
         let Served { core, session, .. } = self;
         core.read_clock();
-        session.read(core, &mut self.scratch);
+        session.read(core, Some(&mut self.scratch));
         core.turn();
         while let Some(io) = core.next_finished() {
             let ReplyTo::Session { session: 7, cookie } = io.reply_to else {
@@ -357,7 +357,7 @@ impl Served {
             };
             session.finished(core, cookie, io);
         }
-        let state = session.settle(core);
+        let state = session.settle(core, None);
         core.kick();
         assert!(core.pool.used() <= (64 << 20) + (32 << 20), "memory without bound");
         if state == SessionState::Gone {
@@ -532,7 +532,7 @@ mod tests {
         let Served { core, session, scratch, .. } = &mut served;
         let came = core.now();
         assert!(came > hoistway::Instant::ZERO);
-        session.read(core, scratch);
+        session.read(core, Some(scratch));
         assert_eq!(session.holds_since(), Some(came));
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum Receiving {
 }
 
 /// Numbers of the descriptors that are no sessions.
-const RING: u64 = 0;
+const INBOX: u64 = 0;
 const BACKEND: u64 = 1;
 const LOOKUPS: u64 = 2;
 const EPOLL: u64 = 3;
@@ -37,14 +37,14 @@ impl Reactor {
                 epoll::delete(&self.epoll, fd).expect("it was added at the start");
             }
         }
-        [RING, BACKEND, LOOKUPS, EPOLL].into_iter().for_each(|which| self.watch_again(which));
+        [INBOX, BACKEND, LOOKUPS, EPOLL].into_iter().for_each(|which| self.watch_again(which));
     }
 
     /// Whether something can be read there is looked at when the entry is submitted, after the turn has read it.
     fn watch_again(&mut self, which: u64) {
         let Reactor { core, inbox, epoll, ring: Some(ring), .. } = self else { return };
         let fd = match which {
-            RING => Some(inbox.fd()),
+            INBOX => Some(inbox.fd()),
             BACKEND => core.backend().fd(),
             LOOKUPS => Some(core.lookups_fd()),
             _ => Some(std::os::fd::AsFd::as_fd(epoll)),
@@ -74,7 +74,7 @@ impl Reactor {
                 }
                 SocketEvent::Readable { number } => {
                     match number {
-                        RING => self.inbox.awake(true),
+                        INBOX => self.inbox.awake(true),
                         EPOLL => look = true,
                         _ => {}
                     }

@@ -16,9 +16,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Buffers to receive into, a power of two. Clients beyond that number that send at once wait for the next turn.
-const BUFFERS: u16 = 256;
-/// Bytes of one: a write of 4 KiB with its header, or many requests without data.
-const BUFFER_LEN: usize = 4352;
+const BUFFERS: u16 = 64;
+/// Bytes of one: four writes of 4 KiB with their headers, or hundreds of requests without data.
+const BUFFER_LEN: usize = 16512;
 /// Their group, the only one of a ring.
 const GROUP: u16 = 0;
 /// Entries that are submitted at once.
@@ -330,7 +330,7 @@ fn try_out() -> io::Result<bool> {
     let mut ring = SocketRing::new()?;
     let limit = Some(Nanos::ms(500));
     let mut events = Vec::new();
-    let mut look = |ring: &mut SocketRing, events: &mut Vec<SocketEvent>| {
+    let look = |ring: &mut SocketRing, events: &mut Vec<SocketEvent>| {
         ring.wait(limit);
         let mut list = ring.take_completed();
         events.clear();
@@ -372,4 +372,105 @@ fn try_out() -> io::Result<bool> {
         }
     }
     Ok(ended && full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn events(ring: &mut SocketRing) -> Vec<SocketEvent> {
+        let mut list = ring.take_completed();
+        let events = list.drain(..).filter_map(|entry| SocketRing::event(&entry)).collect();
+        ring.put_back(list);
+        events
+    }
+
+    #[test]
+    fn what_comes_when_the_buffers_are_used_up_comes_later() {
+        if !SocketRing::works() {
+            return println!("skipped: no ring for sockets here");
+        }
+        const SOCKETS: u64 = BUFFERS as u64 + 50;
+        let mut ring = SocketRing::new().unwrap();
+        let mut pairs: Vec<_> = (0..SOCKETS).map(|_| UnixStream::pair().unwrap()).collect();
+        for (n, (near, far)) in pairs.iter_mut().enumerate() {
+            near.write_all(&(n as u64).to_ne_bytes()).unwrap();
+            ring.receive(far.as_fd(), n as u64);
+        }
+        let mut seen = vec![false; SOCKETS as usize];
+        let mut without = 0;
+        while seen.iter().any(|seen| !seen) {
+            ring.wait(Some(Nanos::secs(20)));
+            let list = events(&mut ring);
+            assert!(!list.is_empty(), "something is lost");
+            for event in list {
+                let SocketEvent::Received { number, result, buffer, more } = event else {
+                    panic!("{event:?}")
+                };
+                match (result, buffer) {
+                    (Ok(8), Some(buffer)) => {
+                        assert_eq!(ring.bytes(buffer, 8), number.to_ne_bytes());
+                        assert!(!std::mem::replace(&mut seen[number as usize], true));
+                        ring.give_back(buffer);
+                    }
+                    (Err(Errno::NOBUFS), None) => {
+                        assert!(!more);
+                        without += 1;
+                        ring.receive(pairs[number as usize].1.as_fd(), number);
+                    }
+                    other => panic!("{number}: {other:?}"),
+                }
+            }
+        }
+        assert!(without >= 50, "{without} had to wait");
+    }
+
+    #[test]
+    fn a_message_goes_as_far_as_there_is_room_and_waits_for_nothing() {
+        if !SocketRing::works() {
+            return println!("skipped: no ring for sockets here");
+        }
+        let mut ring = SocketRing::new().unwrap();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let all: Vec<u8> = (0..3u32 << 20).map(|n| (n / 251 + n % 251) as u8).collect();
+        let (mut sent, mut got, mut cut) = (0, Vec::new(), 0);
+        while got.len() < all.len() {
+            // SAFETY: the pieces live beyond the call of `submit`.
+            let asked = unsafe { ring.send(near.as_fd(), 3, all[sent..].chunks(1000)) };
+            ring.submit();
+            let [SocketEvent::Sent { number: 3, result }] = events(&mut ring)[..] else {
+                panic!("a send is over when it is submitted")
+            };
+            let taken = result.unwrap();
+            assert!(0 < taken && taken <= asked);
+            cut += u32::from(taken < asked);
+            sent += taken;
+            let mut piece = vec![0; taken];
+            far.read_exact(&mut piece).unwrap();
+            got.extend(piece);
+        }
+        assert!(got == all && cut > 0, "{cut} messages were cut");
+    }
+
+    #[test]
+    fn a_ring_waits_as_long_as_it_is_told_and_for_what_it_watches() {
+        if !SocketRing::works() {
+            return println!("skipped: no ring for sockets here");
+        }
+        let mut ring = SocketRing::new().unwrap();
+        let (mut near, far) = UnixStream::pair().unwrap();
+        ring.watch(far.as_fd(), 5);
+        ring.wait(Some(Nanos::ms(1)));
+        assert_eq!(events(&mut ring), []);
+        near.write_all(b"x").unwrap();
+        ring.wait(None);
+        assert_eq!(events(&mut ring), [SocketEvent::Readable { number: 5 }]);
+        // The end of a message alone ends no waiting.
+        // SAFETY: constants.
+        unsafe { ring.send(far.as_fd(), 6, std::iter::once(&b"y"[..])) };
+        ring.wait(Some(Nanos::ms(1)));
+        assert_eq!(events(&mut ring), [SocketEvent::Sent { number: 6, result: Ok(1) }]);
+    }
 }

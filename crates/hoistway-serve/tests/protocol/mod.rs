@@ -1,15 +1,16 @@
 //! The NBD server against a client of our own: everything that real clients do not do.
-#![cfg(target_os = "linux")]
 
-mod client;
+mod streams;
 
-use client::{Client, FUA, LIMIT, NO_HOLE, wait_for};
+use crate::SOCKETS;
+use crate::client::{Client, FUA, LIMIT, NO_HOLE, wait_for};
 use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
-use hoistway_serve::device::IoTotals;
+use hoistway_serve::device::{IoTotals, SocketWay};
 use hoistway_serve::front::Export;
 use hoistway_serve::front::nbd::{ClientMatch, ClientRule, Server, ServerOptions};
 use hoistway_serve::net::Listen;
+use hoistway_serve::system::SocketRing;
 use hoistway_serve::{Device, DeviceOptions, GroupSpec, ServeError, Target};
 use hoistway_sim::rng::stream;
 use std::io::{ErrorKind, Read, Write};
@@ -27,7 +28,8 @@ fn socket() -> PathBuf {
 }
 
 fn device(scheduler: &str) -> Device {
-    let options = DeviceOptions::new(sched::find(scheduler).unwrap());
+    let mut options = DeviceOptions::new(sched::find(scheduler).unwrap());
+    options.sockets = SOCKETS;
     Device::open(&Target::Ram { size: SIZE }, &options).unwrap()
 }
 
@@ -39,6 +41,13 @@ fn serve(exports: Vec<Export>) -> (Server, PathBuf) {
 
 fn ram(scheduler: &str) -> (Server, PathBuf) {
     serve(vec![Export::new("disk", device(scheduler))])
+}
+
+#[test]
+fn it_is_said_how_sockets_are_served() {
+    let ring = SOCKETS == SocketWay::Best && SocketRing::works();
+    let sockets = if ring { "io_uring" } else { "epoll" };
+    assert_eq!(device("none").report().unwrap().sockets, sockets);
 }
 
 #[test]

@@ -13,10 +13,10 @@ use crate::device::{
 };
 use crate::front::View;
 use crate::storage::Extent;
-use crate::system::{Buffer, SocketRing};
 use crate::system::Slab;
 use crate::system::thread::io_flusher;
 use crate::system::wall_clock;
+use crate::system::{Buffer, SocketRing};
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;

@@ -13,8 +13,8 @@ use crate::device::{
     ConnectionInfo, Core, Finished, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
 };
 use crate::front::View;
-use crate::system::{Buffer, SocketRing};
 use crate::system::thread::io_flusher;
+use crate::system::{Buffer, SocketRing};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
 use std::fmt;

@@ -70,8 +70,8 @@ pub(crate) trait Stream {
     /// Bytes came; none: the other side sends no more.
     fn received(&mut self, core: &mut Core, bytes: &[u8]);
 
-    /// So much was sent of what it gave to the ring.
-    fn sent(&mut self, core: &mut Core, result: Result<usize, Errno>);
+    /// So much was sent of what it gave to the ring; `None`: all, unless it has heard of less.
+    fn sent(&mut self, core: &mut Core, result: Option<Result<usize, Errno>>);
 
     /// What is to come has a place of its own: it wants to read its socket by itself.
     fn reads_by_itself(&self) -> bool;

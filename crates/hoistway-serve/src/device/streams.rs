@@ -58,6 +58,16 @@ impl Reactor {
     pub(super) fn take_completions(&mut self) -> bool {
         let Some(ring) = &mut self.ring else { return false };
         let mut list = ring.take_completed();
+        // What was sent first: its buffers are free then for what was received.
+        for entry in &list {
+            if let Some(SocketEvent::Sent { number, result }) = SocketRing::event(entry) {
+                self.stream(number, |stream, core| stream.sent(core, Some(result)));
+                self.touch(slot_of(number).0);
+            }
+        }
+        while let Some(number) = self.ring.as_mut().and_then(SocketRing::take_sent) {
+            self.stream(number, |stream, core| stream.sent(core, None));
+        }
         let (mut batch, mut look) = (None, false);
         for event in list.drain(..).filter_map(|entry| SocketRing::event(&entry)) {
             match event {
@@ -68,10 +78,7 @@ impl Reactor {
                     }
                     self.received(number, result, buffer, more);
                 }
-                SocketEvent::Sent { number, result } => {
-                    self.stream(number, |stream, core| stream.sent(core, result));
-                    self.touch(slot_of(number).0);
-                }
+                SocketEvent::Sent { .. } => {}
                 SocketEvent::Readable { number } => {
                     match number {
                         INBOX => self.inbox.awake(true),

@@ -77,8 +77,10 @@ pub struct SocketRing {
     tail: u16,
     messages: Vec<libc::msghdr>,
     slices: Vec<libc::iovec>,
-    /// Sends whose completion was not seen.
-    sends: usize,
+    /// Sockets whose messages were submitted, and are sent unless a completion says otherwise.
+    submitted: Vec<u64>,
+    /// Those that are not submitted yet.
+    quiet: Vec<u64>,
     completed: Vec<cqueue::Entry>,
 }
 
@@ -107,7 +109,8 @@ impl SocketRing {
             tail: 0,
             messages: Vec::with_capacity(MESSAGES),
             slices: Vec::with_capacity(SLICES),
-            sends: 0,
+            submitted: Vec::with_capacity(MESSAGES),
+            quiet: Vec::with_capacity(MESSAGES),
             completed: Vec::with_capacity(COMPLETIONS as usize),
         };
         (0..BUFFERS).for_each(|id| ring.give_back(id));
@@ -152,7 +155,9 @@ impl SocketRing {
         self.push(&entry.build().user_data(number | WATCH));
     }
 
-    /// Sends a message of the first [`SLICES_MAX`] pieces; returns their bytes.
+    /// Sends a message of the first [`SLICES_MAX`] pieces; returns their bytes. When all of it was sent the socket is
+    /// among those that [`take_sent`](SocketRing::take_sent) tells, which ends no waiting; or, if it is `heard`, an event
+    /// says so. When less was sent an event says so in any case.
     ///
     /// # Safety
     ///
@@ -163,6 +168,7 @@ impl SocketRing {
         socket: BorrowedFd<'_>,
         number: u64,
         pieces: impl Iterator<Item = &'a [u8]>,
+        heard: bool,
     ) -> usize {
         // Neither list grows beyond its room, so that what points into them stays right; nor is anything submitted,
         // and the lists emptied, between here and the push below.
@@ -181,11 +187,17 @@ impl SocketRing {
         message.msg_iov = self.slices[first..].as_mut_ptr();
         message.msg_iovlen = (self.slices.len() - first) as _;
         self.messages.push(message);
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as u32;
+        // Of all that there is room for, and an error (so that the completion is not skipped) if that is not all.
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL) as u32;
         let message: *const libc::msghdr = &raw const self.messages[self.messages.len() - 1];
         let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), message).flags(flags).build();
-        self.push(&entry.user_data(number | SEND));
-        self.sends += 1;
+        let entry = entry.user_data(number | SEND);
+        if heard {
+            self.push(&entry);
+        } else {
+            self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS));
+            self.quiet.push(number);
+        }
         self.slices[first..].iter().map(|slice| slice.iov_len).sum()
     }
 
@@ -194,10 +206,10 @@ impl SocketRing {
         self.enter(0, Some(Nanos::ZERO));
     }
 
-    /// Submits what was pushed, and waits for something that is no end of a message, at most so long.
+    /// Submits what was pushed, and waits for an event, at most so long.
     pub fn wait(&mut self, limit: Option<Nanos>) {
         let at_once = limit == Some(Nanos::ZERO) || !self.completed.is_empty();
-        let want = if at_once { 0 } else { self.sends + 1 };
+        let want = usize::from(!at_once);
         self.enter(want, limit);
     }
 
@@ -225,21 +237,22 @@ impl SocketRing {
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter on a ring of our own: {error}"),
             }
-            self.reap();
-            if self.ring.submission().is_empty() {
+            self.completed.extend(self.ring.completion());
+            // What did not fit is there as well when this returns: a message that was cut must not pass for sent.
+            let submission = self.ring.submission();
+            if submission.is_empty() && !submission.cq_overflow() {
                 break;
             }
             want = 0;
         }
         self.messages.clear();
         self.slices.clear();
+        self.submitted.append(&mut self.quiet);
     }
 
-    fn reap(&mut self) {
-        let ends = |entry: &cqueue::Entry| entry.user_data() & KIND == SEND;
-        let before = self.completed.len();
-        self.completed.extend(self.ring.completion());
-        self.sends -= self.completed[before..].iter().filter(|e| ends(e)).count();
+    /// Sockets whose message was sent as a whole, unless an event among those that are taken says otherwise.
+    pub fn take_sent(&mut self) -> Option<u64> {
+        self.submitted.pop()
     }
 
     /// What is over, in its order; the list is to be [brought back](SocketRing::put_back).
@@ -318,7 +331,7 @@ impl Drop for SocketRing {
 
 impl fmt::Debug for SocketRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SocketRing({} sends under way)", self.sends)
+        write!(f, "SocketRing({} entries at once)", self.ring.params().sq_entries())
     }
 }
 
@@ -339,13 +352,10 @@ fn try_out() -> io::Result<bool> {
     };
     ring.receive(far.as_fd(), 1);
     // SAFETY: constants.
-    unsafe { ring.send(near.as_fd(), 2, [&b"hoist"[..], b"way"].into_iter()) };
+    unsafe { ring.send(near.as_fd(), 2, [&b"hoist"[..], b"way"].into_iter(), false) };
     look(&mut ring, &mut events);
-    let [SocketEvent::Sent { number: 2, result: Ok(8) }, received] = events[..] else {
-        return Ok(false);
-    };
-    let SocketEvent::Received { number: 1, result: Ok(8), buffer: Some(buffer), more: true } =
-        received
+    let [SocketEvent::Received { number: 1, result: Ok(8), buffer: Some(buffer), more: true }] =
+        events[..]
     else {
         return Ok(false);
     };
@@ -358,20 +368,23 @@ fn try_out() -> io::Result<bool> {
     let ended = matches!(events[..], [SocketEvent::Received { result: Err(_), more: false, .. }]);
     // More than any socket holds, until it takes nothing.
     let much = vec![0; 4 << 20];
-    let mut full = false;
-    for _ in 0..64 {
+    let (mut cut, mut full) = (false, false);
+    while !full {
         // SAFETY: the bytes live beyond the call of `submit`.
-        unsafe { ring.send(near.as_fd(), 2, std::iter::once(&much[..])) };
+        unsafe { ring.send(near.as_fd(), 2, std::iter::once(&much[..]), false) };
         ring.submit();
         let mut list = ring.take_completed();
         let last = list.drain(..).filter_map(|entry| SocketRing::event(&entry)).last();
         ring.put_back(list);
-        full = last == Some(SocketEvent::Sent { number: 2, result: Err(Errno::AGAIN) });
-        if full || last.is_none() {
-            break;
+        match last {
+            Some(SocketEvent::Sent { number: 2, result: Ok(sent) }) if sent < much.len() => {
+                cut = true
+            }
+            Some(SocketEvent::Sent { number: 2, result: Err(Errno::AGAIN) }) => full = true,
+            _ => return Ok(false),
         }
     }
-    Ok(ended && full)
+    Ok(ended && cut)
 }
 
 #[cfg(test)]
@@ -438,7 +451,7 @@ mod tests {
         let (mut sent, mut got, mut cut) = (0, Vec::new(), 0);
         while got.len() < all.len() {
             // SAFETY: the pieces live beyond the call of `submit`.
-            let asked = unsafe { ring.send(near.as_fd(), 3, all[sent..].chunks(1000)) };
+            let asked = unsafe { ring.send(near.as_fd(), 3, all[sent..].chunks(1000), true) };
             ring.submit();
             let [SocketEvent::Sent { number: 3, result }] = events(&mut ring)[..] else {
                 panic!("a send is over when it is submitted")
@@ -467,10 +480,24 @@ mod tests {
         near.write_all(b"x").unwrap();
         ring.wait(None);
         assert_eq!(events(&mut ring), [SocketEvent::Readable { number: 5 }]);
-        // The end of a message alone ends no waiting.
+        // A message that was sent as a whole ends no waiting, one that is heard does.
         // SAFETY: constants.
-        unsafe { ring.send(far.as_fd(), 6, std::iter::once(&b"y"[..])) };
+        unsafe { ring.send(far.as_fd(), 6, std::iter::once(&b"y"[..]), false) };
         ring.wait(Some(Nanos::ms(1)));
-        assert_eq!(events(&mut ring), [SocketEvent::Sent { number: 6, result: Ok(1) }]);
+        assert_eq!((events(&mut ring), ring.take_sent()), (Vec::new(), Some(6)));
+        // SAFETY: constants.
+        unsafe { ring.send(far.as_fd(), 7, std::iter::once(&b"z"[..]), true) };
+        ring.wait(None);
+        assert_eq!(events(&mut ring), [SocketEvent::Sent { number: 7, result: Ok(1) }]);
+        // So does one that was cut, heard or not.
+        let much = vec![0; 4 << 20];
+        // SAFETY: the bytes live beyond the call of `wait`.
+        unsafe { ring.send(far.as_fd(), 8, std::iter::once(&much[..]), false) };
+        ring.wait(None);
+        let list = events(&mut ring);
+        let [SocketEvent::Sent { number: 8, result: Ok(sent) }] = list[..] else {
+            panic!("{list:?}")
+        };
+        assert!(0 < sent && sent < much.len());
     }
 }

@@ -496,14 +496,19 @@ impl Connection {
     }
 
     /// Gives answers to the ring to send; it says how many bytes the socket took.
-    fn send_by(&mut self, ring: &mut SocketRing) {
+    fn send_by(&mut self, core: &Core, ring: &mut SocketRing) {
         if self.answers.is_empty() || self.dead || self.sending > 0 {
             return;
         }
+        // Where something may wait for the end of these answers, it is heard of at once.
+        let much = self.owes() >= REQUESTS_MAX / 2
+            || self.bytes >= BYTES_MAX / 2
+            || core.pool.used() >= BUFFERS_MAX / 2;
+        let heard = much || self.paused || self.closing || self.full;
+        let unsent = self.unsent(REQUESTS_MAX);
         // SAFETY: the answers stay as they are until the ring has said what was sent: until then nothing is sent
         // again, and the owner submits before it goes on with its sessions, or lets one go.
-        let unsent = self.unsent(REQUESTS_MAX);
-        self.sending = unsafe { ring.send(self.socket.as_fd(), self.session, unsent) };
+        self.sending = unsafe { ring.send(self.socket.as_fd(), self.session, unsent, heard) };
     }
 
     /// Sends answers until there are none or the socket is full.
@@ -619,7 +624,7 @@ impl Session for Connection {
     fn settle(&mut self, core: &mut Core, ring: Option<&mut SocketRing>) -> SessionState {
         let write = match ring {
             Some(ring) => {
-                self.send_by(ring);
+                self.send_by(core, ring);
                 self.full
             }
             None => {
@@ -692,7 +697,11 @@ impl Stream for Connection {
         }
     }
 
-    fn sent(&mut self, core: &mut Core, result: Result<usize, Errno>) {
+    fn sent(&mut self, core: &mut Core, result: Option<Result<usize, Errno>>) {
+        if self.sending == 0 {
+            return;
+        }
+        let result = result.unwrap_or(Ok(self.sending));
         let asked = std::mem::take(&mut self.sending);
         match result {
             Ok(sent) => {

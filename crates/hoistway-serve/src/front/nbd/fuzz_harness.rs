@@ -376,12 +376,15 @@ impl Served {
                     }
                     buffer.into_iter().for_each(|id| ring.give_back(id));
                 }
-                SocketEvent::Sent { result, .. } => session.sent(core, result),
+                SocketEvent::Sent { result, .. } => session.sent(core, Some(result)),
                 SocketEvent::Readable { .. } => panic!("nothing is watched"),
             }
         }
         session.end_batch(core);
         ring.put_back(list);
+        while ring.take_sent().is_some() {
+            session.sent(core, None);
+        }
     }
 
     /// As the owner thread does.

@@ -32,10 +32,10 @@ impl Reactor {
         let Ok(ring) = SocketRing::new() else { return };
         self.ring = Some(ring);
         self.core.socket_ring = true;
-        for fd in [Some(self.inbox.fd()), self.core.backend().fd(), Some(self.core.lookups_fd())] {
-            if let Some(fd) = fd {
-                epoll::delete(&self.epoll, fd).expect("it was added at the start");
-            }
+        let others =
+            [Some(self.inbox.fd()), self.core.backend().fd(), Some(self.core.lookups_fd())];
+        for fd in others.into_iter().flatten() {
+            epoll::delete(&self.epoll, fd).expect("it was added at the start");
         }
         [INBOX, BACKEND, LOOKUPS, EPOLL].into_iter().for_each(|which| self.watch_again(which));
     }

@@ -155,7 +155,7 @@ impl SocketRing {
         self.push(&entry.build().user_data(number | WATCH));
     }
 
-    /// Sends a message of the first [`SLICES_MAX`] pieces; returns their bytes. When all of it was sent the socket is
+    /// Sends a message of the first `SLICES_MAX` pieces; returns their bytes. When all of it was sent the socket is
     /// among those that [`take_sent`](SocketRing::take_sent) tells, which ends no waiting; or, if it is `heard`, an event
     /// says so. When less was sent an event says so in any case.
     ///
@@ -374,7 +374,7 @@ fn try_out() -> io::Result<bool> {
         unsafe { ring.send(near.as_fd(), 2, std::iter::once(&much[..]), false) };
         ring.submit();
         let mut list = ring.take_completed();
-        let last = list.drain(..).filter_map(|entry| SocketRing::event(&entry)).last();
+        let last = list.drain(..).filter_map(|entry| SocketRing::event(&entry)).next_back();
         ring.put_back(list);
         match last {
             Some(SocketEvent::Sent { number: 2, result: Ok(sent) }) if sent < much.len() => {

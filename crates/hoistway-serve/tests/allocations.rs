@@ -5,6 +5,7 @@ mod client;
 
 use client::Client;
 use hoistway::sched;
+use hoistway_serve::device::SocketWay;
 use hoistway_serve::front::Export;
 use hoistway_serve::front::nbd::{Server, ServerOptions};
 use hoistway_serve::net::Listen;
@@ -88,8 +89,9 @@ fn batch(c: &mut Client, random: &mut Rng) {
     (0..DEPTH).for_each(|_| assert_eq!(c.reply(&[]).1, 0));
 }
 
-fn steady(what: &str, target: &Target, scheduler: &str) {
-    let options = DeviceOptions::new(sched::find(scheduler).unwrap());
+fn steady(what: &str, target: &Target, scheduler: &str, sockets: SocketWay) {
+    let mut options = DeviceOptions::new(sched::find(scheduler).unwrap());
+    options.sockets = sockets;
     let device = match Device::open(target, &options) {
         Err(e @ ServeError::TooFast { .. }) => return println!("skipped: {e}"),
         other => other.unwrap(),
@@ -130,18 +132,21 @@ fn steady(what: &str, target: &Target, scheduler: &str) {
 #[test]
 fn a_steady_load_allocates_nothing_on_the_owner_thread() {
     for scheduler in ["none", "mq-deadline", "kyber", "bfq", "cfq"] {
-        steady("memory", &Target::Ram { size: SIZE }, scheduler);
+        steady("memory", &Target::Ram { size: SIZE }, scheduler, SocketWay::Best);
+    }
+    for scheduler in ["none", "bfq"] {
+        steady("memory by epoll", &Target::Ram { size: SIZE }, scheduler, SocketWay::Epoll);
     }
     let mut emulation = Emulation::new(DriveFile::load("intel-320-160g").unwrap());
     emulation.size = Some(SIZE);
-    steady("emulated", &Target::Emulated(Box::new(emulation)), "none");
+    steady("emulated", &Target::Emulated(Box::new(emulation)), "none", SocketWay::Best);
     let path: PathBuf =
         std::env::temp_dir().join(format!("hoistway-alloc-{}.disk", std::process::id()));
     std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
     for way in [Way::Best, Way::Threads] {
         let options = FileOptions { way, ..FileOptions::default() };
         let target = Target::File { path: path.clone(), options };
-        steady(&format!("file, {way:?}"), &target, "mq-deadline");
+        steady(&format!("file, {way:?}"), &target, "mq-deadline", SocketWay::Best);
     }
     std::fs::remove_file(&path).unwrap();
 }

@@ -275,12 +275,13 @@ fn tables(answer: &Value) -> String {
             None => String::new(),
         };
         out += &format!(
-            "{} ({} bytes): {}, nr_requests {}, controllers: {}{changing}\n",
+            "{} ({} bytes): {}, nr_requests {}, controllers: {}, sockets by {}{changing}\n",
             cell(&device["target"]),
             device["bytes"],
             cell(&device["scheduler"]),
             device["nr_requests"],
             names(&device["controllers"], cell),
+            cell(&device["sockets"]),
         );
         out += &format!("exports: {}\n", names(&device["exports"], |e| cell(&e["name"])));
         out += &format!("groups: {}\n", names(&device["groups"], group));

@@ -90,6 +90,8 @@ pub(crate) struct Core {
     backend: Box<dyn Backend>,
     pub facts: Facts,
     pub pool: Pool,
+    /// Clients' sockets are served by a ring.
+    pub socket_ring: bool,
     clock: Clock,
     now: Instant,
     /// When the commands that are done were looked for last: their I/Os are over then.
@@ -130,6 +132,7 @@ impl Core {
             backend,
             facts,
             pool: Pool::new(),
+            socket_ring: false,
             clock: Clock::new(),
             now: Instant::ZERO,
             answered: Instant::ZERO,

@@ -69,7 +69,8 @@ impl Device {
         let facts = core.facts.clone();
         let size_probe = SizeProbe::of(core.backend(), &facts).map(Mutex::new);
         let (sender, inbox) = ring::ring().map_err(os("eventfd"))?;
-        let owner = Reactor::new(core, inbox, options.stop_limit).map_err(os("epoll"))?;
+        let owner = Reactor::new(core, inbox, options.sockets, options.stop_limit);
+        let owner = owner.map_err(os("epoll"))?;
         let (ended, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("hoistway-owner".into());
         let run = move || {

@@ -7,9 +7,11 @@
 use super::core::{Core, Finished, IoRequest, ReplyTo};
 use super::pending::{Reply, Slot, Window};
 use super::ring::{Inbox, Message};
-use crate::system::Buffer;
+use super::settings::SocketWay;
+use super::streams::Receiving;
 use crate::system::thread;
 use crate::system::timespec;
+use crate::system::{Buffer, SocketRing};
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -26,8 +28,14 @@ pub(crate) trait Session: Send {
     /// It has arrived under that number, which is what [`ReplyTo::Session`] must say.
     fn arrived(&mut self, session: u64, core: &mut Core);
 
-    /// Its socket can be read, or it asked to go on. `scratch` is for whoever is being served.
-    fn read(&mut self, core: &mut Core, scratch: &mut [u8]);
+    /// Its socket can be read, or it asked to go on. `scratch` is for whoever is being served; without, the ring
+    /// receives for it, and it goes on with what it has.
+    fn read(&mut self, core: &mut Core, scratch: Option<&mut [u8]>);
+
+    /// Its socket, if the ring may receive and send there.
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        None
+    }
 
     /// One of its I/Os is over.
     fn finished(&mut self, core: &mut Core, cookie: u64, io: Finished);
@@ -40,14 +48,33 @@ pub(crate) trait Session: Send {
     /// The other side is gone for good: nothing can be read or sent any more.
     fn hung_up(&mut self);
 
-    /// The end of a turn in which it was touched: send what is to be sent, say how it goes on.
-    fn settle(&mut self, core: &mut Core) -> SessionState;
+    /// The end of a turn in which it was touched: send what is to be sent (by the ring, if there is one and it is
+    /// a stream), say how it goes on.
+    fn settle(&mut self, core: &mut Core, ring: Option<&mut SocketRing>) -> SessionState;
 
     /// Take no further requests; what was taken is still answered.
     fn close_down(&mut self);
 
     /// It is being removed.
     fn left(&mut self, core: &mut Core);
+}
+
+/// A session whose bytes the ring receives and sends.
+pub(crate) trait Stream {
+    /// What is received until `end_batch` belongs together.
+    fn begin_batch(&mut self, core: &mut Core);
+
+    /// No more was received in this turn.
+    fn end_batch(&mut self, core: &mut Core);
+
+    /// Bytes came; none: the other side sends no more.
+    fn received(&mut self, core: &mut Core, bytes: &[u8]);
+
+    /// So much was sent of what it gave to the ring; `None`: all, unless it has heard of less.
+    fn sent(&mut self, core: &mut Core, result: Option<Result<usize, Errno>>);
+
+    /// What is to come has a place of its own: it wants to read its socket by itself.
+    fn reads_by_itself(&self) -> bool;
 }
 
 /// How a session goes on.
@@ -67,10 +94,14 @@ pub(crate) enum SessionState {
 }
 
 pub(crate) struct Reactor {
-    core: Core,
-    inbox: Inbox,
-    epoll: OwnedFd,
-    sessions: Vec<Option<SessionSlot>>,
+    pub(super) core: Core,
+    pub(super) inbox: Inbox,
+    pub(super) epoll: OwnedFd,
+    /// How streams are received and sent, if the kernel can and it was not forbidden. Its entries name sockets and
+    /// memory of sessions: it is submitted before one of them goes.
+    pub(super) ring: Option<SocketRing>,
+    by_ring: bool,
+    pub(super) sessions: Vec<Option<SessionSlot>>,
     vacant: Vec<usize>,
     /// Slots that were touched in this turn.
     touched: Vec<usize>,
@@ -84,10 +115,13 @@ pub(crate) struct Reactor {
     stop_limit: Nanos,
 }
 
-struct SessionSlot {
-    session: Box<dyn Session>,
-    serial: u32,
-    interest: EventFlags,
+pub(super) struct SessionSlot {
+    pub session: Box<dyn Session>,
+    pub serial: u32,
+    /// What epoll looks for; `None`: it does not know the socket.
+    pub interest: Option<EventFlags>,
+    /// What the ring does.
+    pub receiving: Receiving,
     touched: bool,
 }
 
@@ -133,7 +167,12 @@ const DRAIN_LIMIT: Nanos = Nanos::secs(10);
 
 impl Reactor {
     /// `stop_limit`: how long the end may take.
-    pub fn new(core: Core, inbox: Inbox, stop_limit: Nanos) -> io::Result<Reactor> {
+    pub fn new(
+        core: Core,
+        inbox: Inbox,
+        sockets: SocketWay,
+        stop_limit: Nanos,
+    ) -> io::Result<Reactor> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, inbox.fd(), EventData::new_u64(WAKEUP), EventFlags::IN)?;
         epoll::add(&epoll, core.lookups_fd(), EventData::new_u64(BACKEND), EventFlags::IN)?;
@@ -144,6 +183,8 @@ impl Reactor {
             core,
             inbox,
             epoll,
+            ring: None,
+            by_ring: sockets == SocketWay::Best && SocketRing::works(),
             sessions: Vec::new(),
             vacant: Vec::new(),
             touched: Vec::new(),
@@ -163,10 +204,16 @@ impl Reactor {
         if self.core.backend().is_instant() {
             thread::prefer_batches();
         }
+        if self.by_ring {
+            self.open_ring();
+        }
         let mut sockets = Vec::with_capacity(EVENTS);
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             self.core.read_clock();
+            if self.take_completions() {
+                self.look(Some(Nanos::ZERO), &mut events, &mut sockets);
+            }
             self.take_messages();
             for (number, flags) in sockets.drain(..) {
                 self.socket(number, flags);
@@ -232,9 +279,11 @@ impl Reactor {
         self.serial = self.serial.wrapping_add(1);
         let number = number(index, self.serial);
         session.arrived(number, &mut self.core);
-        let interest = EventFlags::IN;
+        let by_ring = self.ring.is_some() && session.stream().is_some();
+        let interest = (!by_ring).then_some(EventFlags::IN);
         let data = EventData::new_u64(number);
-        if epoll::add(&self.epoll, session.fd(), data, interest).is_err() {
+        let added = interest.map(|interest| epoll::add(&self.epoll, session.fd(), data, interest));
+        if added.is_some_and(|added| added.is_err()) {
             // Out of memory for one more socket: the client sees its connection closed.
             session.left(&mut self.core);
             self.vacant.push(index);
@@ -243,8 +292,9 @@ impl Reactor {
         if !matches!(self.stop, Shutdown::No) {
             session.close_down();
         }
+        let (serial, receiving) = (self.serial, Receiving::No);
         self.sessions[index] =
-            Some(SessionSlot { session, serial: self.serial, interest, touched: false });
+            Some(SessionSlot { session, serial, interest, receiving, touched: false });
         // It may have brought requests along.
         self.ready.push_back(number);
     }
@@ -257,14 +307,15 @@ impl Reactor {
             return;
         }
         if flags.contains(EventFlags::IN) {
-            slot.session.read(&mut self.core, &mut self.scratch);
+            let by_itself = slot.receiving == Receiving::No;
+            slot.session.read(&mut self.core, by_itself.then_some(&mut self.scratch[..]));
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             slot.session.hung_up();
         }
         self.touch(index);
     }
 
-    fn touch(&mut self, index: usize) {
+    pub(super) fn touch(&mut self, index: usize) {
         if let Some(slot) = &mut self.sessions[index]
             && !std::mem::replace(&mut slot.touched, true)
         {
@@ -299,13 +350,8 @@ impl Reactor {
         for index in touched.drain(..) {
             let Some(slot) = &mut self.sessions[index] else { continue };
             slot.touched = false;
-            match slot.session.settle(&mut self.core) {
-                SessionState::Waits { read, write } => {
-                    let mut interest = EventFlags::empty();
-                    interest.set(EventFlags::IN, read);
-                    interest.set(EventFlags::OUT, write);
-                    self.watch(index, interest);
-                }
+            match slot.session.settle(&mut self.core, self.ring.as_mut()) {
+                SessionState::Waits { read, write } => self.watch(index, read, write),
                 SessionState::Ready => {
                     self.ready.push_back(number(index, slot.serial));
                 }
@@ -343,28 +389,53 @@ impl Reactor {
         }
     }
 
-    fn watch(&mut self, index: usize, interest: EventFlags) {
+    /// Looks for what a session waits for: reading by the ring where it can, all else by epoll.
+    fn watch(&mut self, index: usize, read: bool, write: bool) {
+        let mut interest = EventFlags::empty();
+        interest.set(EventFlags::IN, read);
+        interest.set(EventFlags::OUT, write);
+        let interest = match self.receive_by_ring(index, read) {
+            Receiving::No => Some(interest),
+            // It tells of the other side's end, too.
+            _ => write.then_some(EventFlags::OUT),
+        };
         let Some(slot) = &mut self.sessions[index] else { return };
-        if slot.interest == interest {
+        let before = std::mem::replace(&mut slot.interest, interest);
+        if before == interest {
             return;
         }
-        slot.interest = interest;
-        let data = EventData::new_u64(number(index, slot.serial));
-        epoll::modify(&self.epoll, slot.session.fd(), data, interest)
-            .expect("the socket was added and is open");
+        let (fd, data) = (slot.session.fd(), EventData::new_u64(number(index, slot.serial)));
+        let done = match (before, interest) {
+            (Some(_), Some(interest)) => epoll::modify(&self.epoll, fd, data, interest),
+            (None, Some(interest)) => epoll::add(&self.epoll, fd, data, interest),
+            (_, None) => epoll::delete(&self.epoll, fd),
+        };
+        if done.is_err() {
+            // Out of memory for one more socket: the client sees its connection closed.
+            slot.interest = None;
+            slot.session.hung_up();
+            self.ready.push_back(number(index, slot.serial));
+        }
     }
 
     fn remove(&mut self, index: usize) {
         if let Some(mut slot) = self.sessions[index].take() {
+            self.leave_ring(number(index, slot.serial), slot.receiving);
             slot.session.left(&mut self.core);
-            // A descriptor may have been duplicated into a child process: closing is not enough.
-            let _ = epoll::delete(&self.epoll, slot.session.fd());
+            if slot.interest.is_some() {
+                // A descriptor may have been duplicated into a child process: closing is not enough.
+                let _ = epoll::delete(&self.epoll, slot.session.fd());
+            }
             self.vacant.push(index);
         }
     }
 
     /// Goes through the steps of the end; how it ended when it is reached.
     fn stopped(&mut self) -> Option<ShutdownResult> {
+        if let (false, Some(ring)) = (matches!(self.stop, Shutdown::No), &mut self.ring) {
+            // Answers that come below move those that are being sent.
+            ring.submit();
+        }
         if let Shutdown::Draining(since) = self.stop {
             if self.core.now() >= since + DRAIN_LIMIT.min(self.stop_limit) {
                 (0..self.sessions.len()).for_each(|index| self.remove(index));
@@ -420,7 +491,14 @@ impl Reactor {
             wake = Some(self.core.now());
         }
         let limit = wake.map(|at| at.since(self.core.now()));
-        let rung = self.look(limit, events, sockets);
+        let rung = match &mut self.ring {
+            Some(ring) => {
+                ring.wait(limit);
+                // What rang is among the completions.
+                false
+            }
+            None => self.look(limit, events, sockets),
+        };
         self.inbox.awake(rung);
         if let Some(message) = message {
             self.take(message);
@@ -477,11 +555,11 @@ fn flush_order(slot: &Arc<Slot>) -> IoRequest {
     }
 }
 
-fn number(index: usize, serial: u32) -> u64 {
+pub(super) fn number(index: usize, serial: u32) -> u64 {
     u64::from(serial) << 32 | index as u64
 }
 
-fn slot_of(number: u64) -> (usize, u32) {
+pub(super) fn slot_of(number: u64) -> (usize, u32) {
     ((number & 0xffff_ffff) as usize, (number >> 32) as u32)
 }
 

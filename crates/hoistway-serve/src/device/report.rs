@@ -84,6 +84,8 @@ pub struct GroupReport {
 /// A device while it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceReport {
+    /// How the sockets of clients are served: `io_uring` or `epoll`.
+    pub sockets: &'static str,
     /// The scheduler in force.
     pub scheduler: &'static str,
     /// A change of scheduler or of `nr_requests` waits for what is under way.
@@ -202,6 +204,7 @@ pub(super) fn device_report(core: &mut Core) -> DeviceReport {
     let mut clients: Vec<_> = client_reports(core).collect();
     clients.sort_by_key(|c| c.connection);
     DeviceReport {
+        sockets: if core.socket_ring { "io_uring" } else { "epoll" },
         scheduler: scheduler.name,
         changing,
         waits_for: changing.then(|| waits_for(core)),

@@ -18,6 +18,8 @@ pub struct DeviceOptions {
     pub queue: Vec<(String, u64)>,
     /// Controllers with their tunables.
     pub controllers: Vec<(String, Vec<(String, u64)>)>,
+    /// How clients' sockets are served.
+    pub sockets: SocketWay,
     /// How long closing may take before it gives the storage up.
     pub stop_limit: Nanos,
     /// How long I/O may wait while the device has nothing to do before that is told; zero: it never is.
@@ -25,6 +27,15 @@ pub struct DeviceOptions {
     /// Who is told, in one line, on the thread of the device. Nobody by default; how often it happened is
     /// in [`DeviceStats`](super::DeviceStats) in any case.
     pub tell: fn(&str),
+}
+
+/// How the sockets of clients are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketWay {
+    /// By io_uring where the kernel has what that needs (Linux 6.1) and allows it, else by epoll.
+    Best,
+    /// By epoll, and a system call for each piece that is read or written.
+    Epoll,
 }
 
 /// Longer than a flush of what a busy disk's cache holds, shorter than what supervisors of services
@@ -41,6 +52,7 @@ impl DeviceOptions {
             set: Vec::new(),
             queue: Vec::new(),
             controllers: Vec::new(),
+            sockets: SocketWay::Best,
             stop_limit: STOP_LIMIT,
             stall_limit: STALL_LIMIT,
             tell: |_| {},

@@ -4,6 +4,7 @@ mod buffer;
 mod clock;
 mod eventfd;
 mod slab;
+mod socket_ring;
 pub mod thread;
 
 pub use buffer::{ALIGN, Buffer, Part, Pool, advance};
@@ -12,3 +13,4 @@ pub use clock::wall_clock;
 pub use clock::{Clock, monotonic, processor_time, timespec, today, until};
 pub use eventfd::EventFd;
 pub use slab::Slab;
+pub use socket_ring::{SocketEvent, SocketRing};

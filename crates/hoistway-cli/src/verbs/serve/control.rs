@@ -394,6 +394,7 @@ fn device_json(report: &DeviceReport) -> Value {
     let tunables: serde_json::Map<_, _> =
         report.tunables.iter().map(|(name, value)| (name.to_string(), (*value).into())).collect();
     json!({
+        "sockets": report.sockets,
         "scheduler": report.scheduler,
         "changing": report.changing,
         "waits_for": report.waits_for,

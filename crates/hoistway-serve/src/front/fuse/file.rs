@@ -13,10 +13,10 @@ use crate::device::{
 };
 use crate::front::View;
 use crate::storage::Extent;
-use crate::system::Buffer;
 use crate::system::Slab;
 use crate::system::thread::io_flusher;
 use crate::system::wall_clock;
+use crate::system::{Buffer, SocketRing};
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
@@ -409,7 +409,7 @@ impl Session for File {
         io_flusher();
     }
 
-    fn read(&mut self, core: &mut Core, _scratch: &mut [u8]) {
+    fn read(&mut self, core: &mut Core, _scratch: Option<&mut [u8]>) {
         let Some(tenant) = self.tenant else { return };
         let mut requests = std::mem::take(&mut self.requests);
         let more = self.inbox.take(&mut requests, REQUESTS);
@@ -455,7 +455,7 @@ impl Session for File {
     /// An eventfd has no other side.
     fn hung_up(&mut self) {}
 
-    fn settle(&mut self, _core: &mut Core) -> SessionState {
+    fn settle(&mut self, _core: &mut Core, _ring: Option<&mut SocketRing>) -> SessionState {
         if std::mem::take(&mut self.hurry) {
             return SessionState::Ready;
         }

@@ -12,13 +12,13 @@ use super::handshake::{ALLOCATION_ID, Choice};
 use super::wire::{self, CommandKind, HEADER_MAX, Head, NbdRequest, PAYLOAD_MAX, command_flags};
 use crate::device::{
     BUFFERS_MAX, ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session,
-    SessionState, TenantId, WRITE,
+    SessionState, Stream, TenantId, WRITE,
 };
 use crate::front::View;
 use crate::net::server::Permit;
 use crate::storage::Extent;
 use crate::system::Buffer;
-use crate::system::Slab;
+use crate::system::{Slab, SocketRing};
 use hoistway::{Flags, Instant, Op};
 use rustix::io::Errno;
 use rustix::net::{
@@ -53,6 +53,10 @@ pub(super) struct Connection {
     answers: VecDeque<NbdAnswer>,
     /// Bytes of the first answer that were sent.
     sent: usize,
+    /// Bytes that are with the ring, to be sent.
+    sending: usize,
+    /// The socket did not take all that the ring sent.
+    full: bool,
 
     /// Parsing stopped for want of room, not of bytes.
     paused: bool,
@@ -60,6 +64,8 @@ pub(super) struct Connection {
     starved: bool,
     /// When a byte was last read from the socket or sent, or it arrived.
     moved: Instant,
+    /// The client sends no more, but not all that it sent was looked at.
+    ended: bool,
     /// No further requests: the client said so, its side is closed, or we are stopping.
     closing: bool,
     /// The socket is of no use any more.
@@ -109,6 +115,8 @@ const SMALL_MAX: u64 = 256 << 10;
 const CACHE_PIECE: u64 = 256 << 10;
 /// Bytes a block status looks at: some backends look at every 64 KiB of them.
 const STATUS_MAX: u64 = 64 << 30;
+/// Data of a write that is to come and large enough to be read to where it belongs, instead of being copied there.
+const LARGE: usize = 64 << 10;
 /// Answers sent at once.
 const SEND_BATCH: usize = 64;
 /// Looks for the data of a write whose header has come.
@@ -141,9 +149,12 @@ impl Connection {
             bytes: 0,
             answers: VecDeque::with_capacity(64),
             sent: 0,
+            sending: 0,
+            full: false,
             paused: false,
             starved: false,
             moved: Instant::ZERO,
+            ended: false,
             closing: false,
             dead: false,
         }
@@ -175,7 +186,7 @@ impl Connection {
             }
         };
         let got = match got {
-            Ok(message) if message.bytes == 0 => return self.ended(),
+            Ok(message) if message.bytes == 0 => return self.end(),
             Ok(message) => message.bytes,
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.carry.extend_from_slice(&scratch[..carried]);
@@ -193,16 +204,37 @@ impl Connection {
         self.look_at(core, &scratch[..unread]);
     }
 
+    /// Clients send a write's data right behind its header, in a call of its own: looking once more is cheaper
+    /// than going to sleep for a microsecond.
+    fn receive_all(&mut self, core: &mut Core, scratch: &mut [u8]) {
+        self.receive(core, scratch);
+        for _ in 0..DATA_LOOKS {
+            if self.partial.is_none() || self.closing || self.dead {
+                break;
+            }
+            self.receive(core, scratch);
+        }
+    }
+
     /// The client will send no more. What it has asked for is still answered, but a request that is
     /// only half there is no request.
-    fn ended(&mut self) {
-        self.closing = true;
+    fn end(&mut self) {
+        self.ended = self.paused;
+        self.closing |= !self.paused;
+    }
+
+    /// Works off what was kept.
+    fn look_at_carry(&mut self, core: &mut Core) {
+        let mut carry = std::mem::take(&mut self.carry);
+        self.look_at(core, &carry);
+        if self.carry.capacity() == 0 {
+            carry.clear();
+            self.carry = carry;
+        }
     }
 
     /// Works off bytes; keeps what it cannot use yet.
     fn look_at(&mut self, core: &mut Core, bytes: &[u8]) {
-        let Some(tenant) = self.tenant else { return };
-        core.begin_batch(tenant);
         if self.partial.as_ref().is_some_and(|p| p.filled == p.buffer.len())
             && let Some(Partial { request, buffer, .. }) = self.partial.take()
         {
@@ -233,7 +265,6 @@ impl Connection {
             at += header.len();
             at += self.take(core, request, &bytes[at..]);
         }
-        core.end_batch(tenant);
         if !self.closing && !self.dead {
             self.carry.extend_from_slice(&bytes[at..]);
         }
@@ -453,20 +484,42 @@ impl Connection {
         core.pool.give(buffer);
     }
 
+    /// What is to be sent of the first answers.
+    fn unsent(&self, answers: usize) -> impl Iterator<Item = &[u8]> {
+        let mut skip = self.sent;
+        let pieces = self.answers.iter().take(answers).flat_map(|a| [a.head.bytes(), &a.body[..]]);
+        pieces.filter_map(move |piece| {
+            let gone = skip.min(piece.len());
+            skip -= gone;
+            (gone < piece.len()).then(|| &piece[gone..])
+        })
+    }
+
+    /// Gives answers to the ring to send; it says how many bytes the socket took.
+    fn send_by(&mut self, core: &Core, ring: &mut SocketRing) {
+        if self.answers.is_empty() || self.dead || self.sending > 0 {
+            return;
+        }
+        // Where something may wait for the end of these answers, it is heard of at once.
+        let much = self.owes() >= REQUESTS_MAX / 2
+            || self.bytes >= BYTES_MAX / 2
+            || core.pool.used() >= BUFFERS_MAX / 2;
+        let heard = much || self.paused || self.closing || self.full;
+        let unsent = self.unsent(REQUESTS_MAX);
+        // SAFETY: the answers stay as they are until the ring has said what was sent: until then nothing is sent
+        // again, and the owner submits before it goes on with its sessions, or lets one go.
+        self.sending = unsafe { ring.send(self.socket.as_fd(), self.session, unsent, heard) };
+    }
+
     /// Sends answers until there are none or the socket is full.
     fn send(&mut self, core: &mut Core) {
         while !self.answers.is_empty() && !self.dead {
             let mut slices = [IoSlice::new(&[]); 2 * SEND_BATCH];
-            let batch = self.answers.iter().take(SEND_BATCH);
-            let (mut used, mut asked, mut skip) = (0, 0, self.sent);
-            for piece in batch.flat_map(|a| [a.head.bytes(), &a.body[..]]) {
-                let gone = skip.min(piece.len());
-                skip -= gone;
-                if gone < piece.len() {
-                    slices[used] = IoSlice::new(&piece[gone..]);
-                    used += 1;
-                    asked += piece.len() - gone;
-                }
+            let (mut used, mut asked) = (0, 0);
+            for piece in self.unsent(SEND_BATCH) {
+                slices[used] = IoSlice::new(piece);
+                used += 1;
+                asked += piece.len();
             }
             let mut none = SendAncillaryBuffer::default();
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -508,28 +561,22 @@ impl Session for Connection {
         self.paused = !self.carry.is_empty();
     }
 
-    fn read(&mut self, core: &mut Core, scratch: &mut [u8]) {
+    fn read(&mut self, core: &mut Core, scratch: Option<&mut [u8]>) {
         if !self.willing(core) {
             return;
         }
-        if self.paused {
-            let mut carry = std::mem::take(&mut self.carry);
-            self.look_at(core, &carry);
-            if self.carry.capacity() == 0 {
-                carry.clear();
-                self.carry = carry;
+        self.begin_batch(core);
+        match scratch {
+            _ if self.paused => {
+                self.look_at_carry(core);
+                if self.ended {
+                    self.end();
+                }
             }
-            return;
+            Some(scratch) => self.receive_all(core, scratch),
+            None => {}
         }
-        self.receive(core, scratch);
-        // Clients send a write's data right behind its header, in a call of its own: looking once more
-        // is cheaper than going to sleep for a microsecond.
-        for _ in 0..DATA_LOOKS {
-            if self.partial.is_none() || self.closing || self.dead {
-                break;
-            }
-            self.receive(core, scratch);
-        }
+        self.end_batch(core);
     }
 
     fn finished(&mut self, core: &mut Core, cookie: u64, io: Finished) {
@@ -570,16 +617,30 @@ impl Session for Connection {
         self.dead = true;
     }
 
-    fn settle(&mut self, core: &mut Core) -> SessionState {
-        self.send(core);
-        if self.dead || (self.closing && self.owes() == 0) {
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        Some(self)
+    }
+
+    fn settle(&mut self, core: &mut Core, ring: Option<&mut SocketRing>) -> SessionState {
+        let write = match ring {
+            Some(ring) => {
+                self.send_by(core, ring);
+                self.full
+            }
+            None => {
+                self.send(core);
+                !self.answers.is_empty()
+            }
+        };
+        let over = self.dead || (self.closing && self.owes() == 0);
+        if over && self.sending == 0 {
             return SessionState::Gone;
         }
         let willing = self.willing(core) && !self.starved;
         if willing && self.paused {
             return SessionState::Ready;
         }
-        SessionState::Waits { read: willing, write: !self.answers.is_empty() }
+        SessionState::Waits { read: willing, write }
     }
 
     fn close_down(&mut self) {
@@ -596,5 +657,67 @@ impl Session for Connection {
         if let Some(partial) = self.partial.take() {
             core.pool.give(partial.buffer);
         }
+    }
+}
+
+impl Stream for Connection {
+    fn begin_batch(&mut self, core: &mut Core) {
+        if let Some(tenant) = self.tenant {
+            core.begin_batch(tenant);
+        }
+    }
+
+    fn end_batch(&mut self, core: &mut Core) {
+        if let Some(tenant) = self.tenant {
+            core.end_batch(tenant);
+        }
+    }
+
+    fn received(&mut self, core: &mut Core, bytes: &[u8]) {
+        if self.closing || self.dead {
+            return;
+        }
+        if bytes.is_empty() {
+            return self.end();
+        }
+        self.moved = core.now();
+        let mut rest = bytes;
+        if let Some(Partial { buffer, filled, .. }) = &mut self.partial {
+            let (piece, behind) = rest.split_at(rest.len().min(buffer.len() - *filled));
+            buffer[*filled..][..piece.len()].copy_from_slice(piece);
+            *filled += piece.len();
+            rest = behind;
+        }
+        if self.carry.is_empty() {
+            return self.look_at(core, rest);
+        }
+        self.carry.extend_from_slice(rest);
+        if !self.paused {
+            self.look_at_carry(core);
+        }
+    }
+
+    fn sent(&mut self, core: &mut Core, result: Option<Result<usize, Errno>>) {
+        if self.sending == 0 {
+            return;
+        }
+        let result = result.unwrap_or(Ok(self.sending));
+        let asked = std::mem::take(&mut self.sending);
+        match result {
+            Ok(sent) => {
+                self.moved = core.now();
+                self.sent += sent;
+                self.full = sent < asked;
+                self.forget_sent(core);
+            }
+            Err(Errno::AGAIN) => self.full = true,
+            Err(Errno::INTR) => {}
+            Err(_) => self.dead = true,
+        }
+    }
+
+    fn reads_by_itself(&self) -> bool {
+        let left = self.partial.as_ref().map(|p| p.buffer.len() - p.filled);
+        left.is_some_and(|left| left >= LARGE)
     }
 }

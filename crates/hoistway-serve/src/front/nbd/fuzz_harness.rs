@@ -7,10 +7,11 @@
 use super::connection::Connection;
 use super::handshake::{Choice, Handshake, HandshakeStep, Offer, Security};
 use super::wire::{CommandKind, NbdRequest, PAYLOAD_MAX, Style, command_flags, u32_at, u64_at};
-use crate::device::{ConnectionInfo, Core, DeviceOptions, ReplyTo, Session, SessionState};
+use crate::device::{ConnectionInfo, Core, DeviceOptions, ReplyTo, Session, SessionState, Stream};
 use crate::front::View;
 use crate::net::server::Permit;
 use crate::storage::Target;
+use crate::system::{SocketEvent, SocketRing};
 use hoistway::{GroupId, IoPrio, sched};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::BTreeMap;
@@ -261,7 +262,10 @@ pub fn session(bytes: &[u8]) {
     let agreed = negotiate(bytes, usize::MAX >> 1);
     if let HandshakeStep::Chosen(choice) = agreed.step {
         let rest = &bytes[agreed.used..];
-        Served::new(choice, rest).run(rest);
+        Served::new(choice, rest, false).run(rest);
+        if SocketRing::works() {
+            Served::new(choice, rest, true).run(rest);
+        }
     }
 }
 
@@ -274,11 +278,18 @@ struct Served {
     scratch: Vec<u8>,
     replies: Vec<u8>,
     gone: bool,
+    /// The ring that receives and sends for it, and whether it does, or is asked to end that.
+    ring: Option<SocketRing>,
+    receiving: bool,
+    ending: bool,
 }
+
+/// The number of the only session.
+const SESSION: u64 = 7;
 
 impl Served {
     /// The scheduler and the way the bytes come in are drawn from the bytes.
-    fn new(choice: Choice, bytes: &[u8]) -> Served {
+    fn new(choice: Choice, bytes: &[u8], by_ring: bool) -> Served {
         let names = ["none", "mq-deadline", "kyber"];
         let scheduler = names[bytes.iter().map(|b| usize::from(*b)).sum::<usize>() % names.len()];
         let options = DeviceOptions::new(sched::find(scheduler).expect("it is registered"));
@@ -301,10 +312,12 @@ impl Served {
         let carry = bytes[..bytes.len().min(2000)].to_vec();
         let mut session = Connection::new(server, view, choice, carry, Permit::alone(), info);
         core.read_clock();
-        session.arrived(7, &mut core);
+        session.arrived(SESSION, &mut core);
         let client = UnixStream::from(client);
         let (scratch, replies) = (vec![0; 256 << 10], Vec::new());
-        Served { core, session, client, choice, scratch, replies, gone: false }
+        let ring = by_ring.then(|| SocketRing::new().expect("it works, as was seen"));
+        let (gone, receiving, ending) = (false, false, false);
+        Served { core, session, client, choice, scratch, replies, gone, ring, receiving, ending }
     }
 
     fn run(mut self, bytes: &[u8]) {
@@ -329,7 +342,8 @@ impl Served {
                 break;
             }
         }
-        let Served { mut core, session, choice, replies, .. } = self;
+        let Served { mut core, session, choice, replies, ring, .. } = self;
+        drop(ring);
         drop(session);
         let mut turns = 0;
         while !core.is_idle() {
@@ -345,20 +359,59 @@ impl Served {
         Asked::of(bytes, choice.style).check(choice, &replies);
     }
 
+    /// As the owner thread does with what the ring has done.
+    fn take_completions(&mut self) {
+        let Served { core, session, ring: Some(ring), .. } = self else { return };
+        ring.submit();
+        let mut list = ring.take_completed();
+        session.begin_batch(core);
+        for event in list.drain(..).filter_map(|entry| SocketRing::event(&entry)) {
+            match event {
+                SocketEvent::Received { result, buffer, more, .. } => {
+                    if !more {
+                        (self.receiving, self.ending) = (false, false);
+                    }
+                    if let Ok(len) = result {
+                        session.received(core, buffer.map_or(&[], |id| ring.bytes(id, len)));
+                    }
+                    buffer.into_iter().for_each(|id| ring.give_back(id));
+                }
+                SocketEvent::Sent { result, .. } => session.sent(core, Some(result)),
+                SocketEvent::Readable { .. } => panic!("nothing is watched"),
+            }
+        }
+        session.end_batch(core);
+        ring.put_back(list);
+        while ring.take_sent().is_some() {
+            session.sent(core, None);
+        }
+    }
+
     /// As the owner thread does.
     fn turn(&mut self) {
-        let Served { core, session, .. } = self;
+        self.take_completions();
+        let Served { core, session, ring, receiving, .. } = self;
         core.read_clock();
-        session.read(core, &mut self.scratch);
+        session.read(core, (!*receiving).then_some(&mut self.scratch[..]));
         core.turn();
         while let Some(io) = core.next_finished() {
-            let ReplyTo::Session { session: 7, cookie } = io.reply_to else {
+            let ReplyTo::Session { session: SESSION, cookie } = io.reply_to else {
                 panic!("there is one session")
             };
             session.finished(core, cookie, io);
         }
-        let state = session.settle(core);
+        let state = session.settle(core, ring.as_mut());
         core.kick();
+        if let (Some(ring), SessionState::Waits { read, .. }) = (ring, state) {
+            let wanted = read && !session.reads_by_itself();
+            if wanted && !*receiving {
+                ring.receive(session.fd(), SESSION);
+                *receiving = true;
+            } else if !wanted && *receiving && !self.ending {
+                ring.cancel(SESSION);
+                self.ending = true;
+            }
+        }
         assert!(core.pool.used() <= (64 << 20) + (32 << 20), "memory without bound");
         if state == SessionState::Gone {
             session.left(core);
@@ -528,11 +581,11 @@ mod tests {
         let head =
             [&0x2560_9513u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16], &4096u32.to_be_bytes()];
         let half_a_write = [&head.concat()[..], &[7; 100]].concat();
-        let mut served = Served::new(choice, &half_a_write);
+        let mut served = Served::new(choice, &half_a_write, false);
         let Served { core, session, scratch, .. } = &mut served;
         let came = core.now();
         assert!(came > hoistway::Instant::ZERO);
-        session.read(core, scratch);
+        session.read(core, Some(scratch));
         assert_eq!(session.holds_since(), Some(came));
     }
 }

@@ -13,8 +13,8 @@ use crate::device::{
     ConnectionInfo, Core, Finished, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
 };
 use crate::front::View;
-use crate::system::Buffer;
 use crate::system::thread::io_flusher;
+use crate::system::{Buffer, SocketRing};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
 use std::fmt;
@@ -261,7 +261,7 @@ impl<R: Ring> Session for Queue<R> {
         }
     }
 
-    fn read(&mut self, core: &mut Core, _scratch: &mut [u8]) {
+    fn read(&mut self, core: &mut Core, _scratch: Option<&mut [u8]>) {
         let Some(tenant) = self.tenant else { return };
         let mut left = COMPLETIONS;
         core.begin_batch(tenant);
@@ -297,7 +297,7 @@ impl<R: Ring> Session for Queue<R> {
         self.dead = true;
     }
 
-    fn settle(&mut self, _core: &mut Core) -> SessionState {
+    fn settle(&mut self, _core: &mut Core, _ring: Option<&mut SocketRing>) -> SessionState {
         if std::mem::take(&mut self.pushed) && self.ring.submit().is_err() {
             self.dead = true;
         }

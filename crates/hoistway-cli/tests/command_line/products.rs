@@ -55,11 +55,11 @@ fn files_of_all_processes_are_counted_together() {
         fs::write(folder.0.join("x.toml"), text).unwrap();
         confined(&folder, &args(&["run", "./x.toml", "--quiet"]))
     };
-    let one = "files = 7 for each of 9363 processes: with them the workload has 65541 files, at most 65536";
-    refused(&run(experiment("", "count = 9363\nfiles = 7")), &["x.toml:27: ", one]);
+    let one = "files = 7 for each of 18725 processes: with them the workload has 131075 files, at most 131072";
+    refused(&run(experiment("", "count = 18725\nfiles = 7")), &["x.toml:27: ", one]);
     let two =
-        "files = 2 for each of 1 processes: with them the workload has 65537 files, at most 65536";
-    refused(&run(experiment("files = 65535", "files = 2")), &["x.toml:26: ", two]);
+        "files = 2 for each of 1 processes: with them the workload has 131073 files, at most 131072";
+    refused(&run(experiment("files = 131071", "files = 2")), &["x.toml:26: ", two]);
     let names: Vec<String> = (0..101).map(|i| format!("\"f{i}\"")).collect();
     let shared = format!("count = 9999\nfile = [{}]", names.join(", "));
     let uses = "with them the workload has 1009899 uses of files, at most 1000000";
@@ -69,7 +69,7 @@ fn files_of_all_processes_are_counted_together() {
     );
     fs::write(folder.0.join("x.fio"), "[a]\nsize=4k\nnrfiles=65536\nnumjobs=10000\n").unwrap();
     let output = confined(&folder, &args(&["run", "--job", "x.fio"]));
-    refused(&output, &["x.fio:1: nrfiles", "655360000 files, of at most 65536"]);
+    refused(&output, &["x.fio:1: nrfiles", "655360000 files, of at most 131072"]);
 }
 
 /// Each directory stays within its own limit; what counts is what all take together.

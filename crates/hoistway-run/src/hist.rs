@@ -570,7 +570,8 @@ mod tests {
             assert_eq!(again, h);
             assert!(again.memory() <= h.memory());
             // What is finished may go on.
-            (again.record(7), h.record(7));
+            again.record(7);
+            h.record(7);
             assert_eq!(again, h);
         }
     }

@@ -57,8 +57,7 @@ fn files_of_all_processes_are_counted_together() {
     };
     let one = "files = 7 for each of 18725 processes: with them the workload has 131075 files, at most 131072";
     refused(&run(experiment("", "count = 18725\nfiles = 7")), &["x.toml:27: ", one]);
-    let two =
-        "files = 2 for each of 1 processes: with them the workload has 131073 files, at most 131072";
+    let two = "files = 2 for each of 1 processes: with them the workload has 131073 files, at most 131072";
     refused(&run(experiment("files = 131071", "files = 2")), &["x.toml:26: ", two]);
     let names: Vec<String> = (0..101).map(|i| format!("\"f{i}\"")).collect();
     let shared = format!("count = 9999\nfile = [{}]", names.join(", "));

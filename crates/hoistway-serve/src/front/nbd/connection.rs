@@ -42,6 +42,8 @@ pub(super) struct Connection {
 
     /// Bytes that were read and not looked at yet.
     carry: Vec<u8>,
+    /// Empty, with room for the next one.
+    spare: Vec<u8>,
     /// A write whose data is still coming.
     partial: Option<Partial>,
     /// A request that is refused once its data has gone by.
@@ -117,6 +119,8 @@ const CACHE_PIECE: u64 = 256 << 10;
 const STATUS_MAX: u64 = 64 << 30;
 /// Data of a write that is to come and large enough to be read to where it belongs, instead of being copied there.
 const LARGE: usize = 64 << 10;
+/// Room that is kept for what is carried over.
+const SPARE_MAX: usize = 64 << 10;
 /// Answers sent at once.
 const SEND_BATCH: usize = 64;
 /// Looks for the data of a write whose header has come.
@@ -143,6 +147,7 @@ impl Connection {
             session: 0,
             tenant: None,
             carry,
+            spare: Vec::new(),
             partial: None,
             refused: None,
             owed: Slab::with_capacity(64),
@@ -223,13 +228,13 @@ impl Connection {
         self.closing |= !self.paused;
     }
 
-    /// Works off what was kept.
+    /// Works off what was kept. What is left of it goes to the spare list, so that nothing is allocated for that.
     fn look_at_carry(&mut self, core: &mut Core) {
-        let mut carry = std::mem::take(&mut self.carry);
+        let mut carry = std::mem::replace(&mut self.carry, std::mem::take(&mut self.spare));
         self.look_at(core, &carry);
-        if self.carry.capacity() == 0 {
-            carry.clear();
-            self.carry = carry;
+        carry.clear();
+        if carry.capacity() <= SPARE_MAX {
+            self.spare = carry;
         }
     }
 

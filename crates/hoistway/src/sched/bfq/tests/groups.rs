@@ -104,26 +104,6 @@ fn a_process_that_moves_takes_its_queue_along() {
     rig.sched.check();
 }
 
-/// Quirk Q27, recorded of 6.12: a process that offers I/O of another group and then sleeps for a tag.
-#[test]
-fn a_queue_that_moves_with_nothing_left_is_counted_where_it_goes() {
-    let mut rig = Rig::ssd();
-    let (g, h) = (rig.group(100), rig.group(100));
-    let (a, d) = (proc_in(&mut rig, g), proc_in(&mut rig, GroupId::ROOT));
-    rig.read(a, 1_000, 8);
-    let (id, _) = rig.issue();
-    rig.read(d, 1 << 24, 8);
-    rig.complete(id);
-    let (q, other) = (rig.q(a), rig.q(d));
-    assert!(rig.queue(a).slot.waiting);
-    let node = rig.sched.groups.nodes[h.index()];
-    let cx = &mut rig.env.cx();
-    rig.sched.move_queue(rig.now, q, node, cx);
-    assert!(!rig.sched.fair.ents[q].busy && rig.sched.fair.ents[q].grouped);
-    assert!(rig.sched.asymmetric(other), "so the other one is waited for");
-    rig.sched.check();
-}
-
 #[test]
 fn the_queues_of_a_removed_group_go_to_the_root() {
     let mut rig = Rig::ssd();

@@ -58,7 +58,7 @@ enum { HW_CLOSED, HW_TO_BIOS, HW_OPEN };
 /* Beside it: hw_arrive has taken it in, and no hw_insert follows. */
 #define HW_INSERTED (1U << 8)
 /* Bits of hw_core_traits. */
-enum { HW_LIMITS_DEPTH = 1, HW_KNOWS_PROCS = 2, HW_REPLACES_WBT = 4, HW_HAS_WEIGHTS = 8 };
+enum { HW_LIMITS_DEPTH = 1, HW_REPLACES_WBT = 2, HW_HAS_WEIGHTS = 4 };
 
 /* The registry: these cannot panic. */
 size_t hw_core_count(void);

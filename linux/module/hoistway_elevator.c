@@ -42,7 +42,7 @@ static u32 current_proc(struct hw_sched *h, struct bio *bio, bool *news)
 	unsigned long flags;
 	u32 proc = 0;
 
-	if (!(h->traits & HW_KNOWS_PROCS) || !current->io_context)
+	if (!(h->wants & HW_PROCS) || !current->io_context)
 		return 0;
 	spin_lock_irqsave(&h->queue->queue_lock, flags);
 	icq = (struct hw_icq *)ioc_lookup_icq(h->queue);

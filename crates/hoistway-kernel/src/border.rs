@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::Side;
-use hoistway::sched::{At, Entry, FlushCommand, Open, Service, module_name};
+use hoistway::sched::{At, Entry, FlushCommand, Open, module_name};
 use hoistway::unit::Class;
 use hoistway::{
     Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, QueueId, Sectors,
@@ -69,9 +69,8 @@ pub struct HwFound {
 
 // What a scheduler is, for the shim: bits of `hw_traits`.
 const LIMITS_DEPTH: u32 = 1;
-const KNOWS_PROCS: u32 = 1 << 1;
-const REPLACES_WBT: u32 = 1 << 2;
-const HAS_WEIGHTS: u32 = 1 << 3;
+const REPLACES_WBT: u32 = 1 << 1;
+const HAS_WEIGHTS: u32 = 1 << 2;
 
 const EINVAL: u32 = 22;
 
@@ -219,7 +218,6 @@ pub extern "C" fn hw_core_traits(n: usize) -> u32 {
     let Some(entry) = entry(n) else { return 0 };
     let bit = |on: bool, bit: u32| if on { bit } else { 0 };
     bit(entry.tag_percent_min != Some(100), LIMITS_DEPTH)
-        | bit(entry.service != Service::Requests, KNOWS_PROCS)
         | bit(entry.replaces_wbt, REPLACES_WBT)
         | bit(entry.group_tunables.iter().any(|t| t.name == "weight"), HAS_WEIGHTS)
 }

@@ -12,7 +12,7 @@ use hoistway::group::{GroupId, ProcId};
 use hoistway::merge::Elevator;
 use hoistway::request::{Io, Op, ReqId};
 use hoistway::sched::bfq::probe::{Expiry, Reason};
-use hoistway::sched::{At, Depth, Dispatch, Scheduler};
+use hoistway::sched::{At, Depth, Dispatch, Open, Scheduler};
 use hoistway::stage::Change;
 use hoistway::trace::Trace;
 use hoistway::unit::{Instant, Nanos, QueueId, Sectors};
@@ -482,7 +482,8 @@ impl Replay {
         let (sched, mut cx) = self.scheduler();
         sched.prepare(now, id, &mut cx);
         self.counts.inserted += 1;
-        let absorbed = at == At::Tail && self.merge_at_insertion(now, id);
+        let open = self.open(id, at);
+        let absorbed = open == Open::Full && self.merge_at_insertion(now, id);
         if absorbed != (line.result == "merged") {
             self.differ(|d| &mut d.insertions, format!("absorbed at insertion: {absorbed}"));
         }
@@ -494,19 +495,55 @@ impl Replay {
             return Err("a request without a number".to_string().into());
         }
         self.names.inserted(id, number);
+        self.take_in(now, id, at, open);
+        Ok(())
+    }
+
+    /// Which merges a request takes part in that is inserted there.
+    fn open(&mut self, id: ReqId, at: At) -> Open {
+        let (sched, cx) = self.scheduler();
+        if at == At::Tail { sched.open(id, &cx) } else { Open::Closed }
+    }
+
+    fn take_in(&mut self, now: Instant, id: ReqId, at: At, open: Open) {
         let (sched, mut cx) = self.scheduler();
         sched.insert(now, id, at, &mut cx);
-        if at == At::Tail && self.mergeable(id) {
+        if open != Open::Closed && self.mergeable(id) {
             let end = self.env.requests[id].end();
             self.elevator.add(id.slot(), end);
         }
-        Ok(())
+    }
+
+    /// The scheduler's answer, after what it has kept apart is inserted again, which a recording does not say.
+    fn ask(&mut self, now: Instant) -> Dispatch {
+        loop {
+            let (sched, mut cx) = self.scheduler();
+            let answer = sched.dispatch(now, QueueId(0), &mut cx);
+            while let Some(slot) = self.env.closed.pop() {
+                self.elevator.remove(slot);
+            }
+            if answer != Dispatch::Idle || !self.insert_again(now) {
+                return answer;
+            }
+        }
+    }
+
+    fn insert_again(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        loop {
+            let (sched, mut cx) = self.scheduler();
+            let Some(id) = sched.reinsert(now, &mut cx) else { return any };
+            any = true;
+            let open = self.open(id, At::Tail);
+            if open != Open::Full || !self.merge_at_insertion(now, id) {
+                self.take_in(now, id, At::Tail, open);
+            }
+        }
     }
 
     fn dispatch(&mut self, now: Instant, recorded: Option<usize>) -> Result<(), Stop> {
         self.counts.dispatches += 1;
-        let (sched, mut cx) = self.scheduler();
-        let answer = sched.dispatch(now, QueueId(0), &mut cx);
+        let answer = self.ask(now);
         let ours = match answer {
             Dispatch::Issue(id) => {
                 self.elevator.remove(id.slot());

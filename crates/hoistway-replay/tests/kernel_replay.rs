@@ -133,6 +133,23 @@ fn of(lines: &str) -> Outcome {
     replay(&format!("{HEAD}{lines}"), &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// Of 6.12: a process sleeps for a tag after it has offered a write of the root's pages (specs/bfq.md, Q27).
+#[test]
+fn pages_of_the_root_written_by_a_process_of_a_group() {
+    let name = "hdd.bfq.root-pages";
+    let mut recorded = Recorded::named(name);
+    recorded.set_base("6.12").unwrap();
+    let outcome = replay(&unpacked(name), &recorded).unwrap_or_else(|e| panic!("{e}"));
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!((outcome.counts.inserted, outcome.counts.dispatches), (1_532, 1_845));
+}
+
+/// Of the module in 6.1: requests that ADIOS keeps closed to merging until it has learned.
+#[test]
+fn requests_closed_to_merging() {
+    agrees("flash.adios.learned", (306, 306, 0));
+}
+
 #[test]
 fn a_difference_is_told_by_its_line_and_the_rest_is_compared() {
     let good = "merge,60180212,6,,,0,256,R,0,root,0\n\

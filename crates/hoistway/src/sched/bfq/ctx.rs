@@ -450,6 +450,8 @@ impl Bfq {
         if self.burst.leave(q) && self.conf.base == Base::V53 && !coop {
             self.burst.size = self.burst.size.saturating_sub(1);
         }
+        // It may be counted without I/O of its own (quirk Q27).
+        self.fair.leave_group_count(q);
         self.forget_last_created(q);
         if self.last_completed == q {
             self.last_completed = QueueNo::NONE;

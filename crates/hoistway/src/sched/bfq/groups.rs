@@ -205,7 +205,8 @@ impl Bfq {
         let moved = if self.conf.move_counts { self.queues[q].rqs.allocated } else { 0 };
         self.count_in_groups(from, -(moved as i32));
         self.fair.reparent(q, node);
-        if leaves_first && (self.fair.ents[q].busy || self.queues[q].rqs.inflight > 0) {
+        // Even where it has nothing any more: so it is until something of it ends or is empty again.
+        if leaves_first {
             self.fair.join_group_count(q);
         }
         self.count_in_groups(node, moved as i32);

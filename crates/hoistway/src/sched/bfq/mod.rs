@@ -487,7 +487,8 @@ impl Bfq {
             // Not the other way round: a queue that becomes busy while a request of its that bypassed
             // the queues is in the device is not counted (4.3).
             assert!(e.counted == 0 || e.busy || queue.rqs.inflight > 0);
-            assert!(!e.grouped || e.busy || queue.rqs.inflight > 0);
+            let moved = self.conf.base.leaves_count_first();
+            assert!(!e.grouped || e.busy || queue.rqs.inflight > 0 || moved);
         }
         assert!(self.serving.queue.is_none() || self.fair.ents[self.serving.queue].busy);
         assert!(self.serving.timer.is_none_or(|(_, q)| self.queues[q].slot.waiting));

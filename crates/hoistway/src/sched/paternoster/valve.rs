@@ -128,6 +128,8 @@ pub(super) enum Asked {
 pub(super) struct Refused {
     k: Units,
     rate: SectorRate,
+    /// That of four times the knee with the same cut; unknown: not tried.
+    wide: SectorRate,
 }
 
 /// How greedy work is limited.
@@ -396,7 +398,15 @@ impl Valve {
             Phase::Down { slow } => self.down(measured, slow, around),
             Phase::Confirm { refused } => self.confirm(rate, refused, around),
             Phase::Cut { slow } => self.tried_cut(measured, slow, around),
-            Phase::Hold { left } if measured.held => self.hold(measured, left, around),
+            // Nobody waited, and the drive is as busy as it can be: the valve is wider than the load, and may stay so.
+            Phase::Hold { left }
+                if measured.held
+                    || (measured.by_valve
+                        && !measured.flushed
+                        && !rate.is_low_beside(self.ceiling)) =>
+            {
+                self.hold(measured, left, around)
+            }
             Phase::Hold { .. } => {}
             Phase::Pairs { trial, pairs } => self.pair(measured, trial, pairs, around),
         }
@@ -415,6 +425,12 @@ impl Valve {
                 if refused.rate.is_enough_of(rate, self.loss) {
                     self.knee.k = refused.k;
                     self.step_down(around);
+                } else if refused.k < self.knee.k
+                    && self.knee.cut != UNCUT
+                    && !refused.wide.is_enough_of(rate, self.loss)
+                {
+                    // Not even with the valve wide open: it was the cut.
+                    self.down_from(self.knee.k, doubled(self.knee.cut), Epochs(0), around);
                 } else {
                     self.refusal(refused, around);
                 }
@@ -462,7 +478,7 @@ impl Valve {
             self.knee.k = self.in_force.k;
             return self.step_down(around);
         }
-        let refused = Refused { k: self.in_force.k, rate };
+        let refused = Refused { k: self.in_force.k, rate, wide: SectorRate::UNKNOWN };
         let k = (self.knee.k * 4).max(FIRST);
         let limits = Limits { k, row: self.knee.row, ..self.in_force };
         self.put(Phase::Confirm { refused }, limits, around);
@@ -497,7 +513,8 @@ impl Valve {
     fn confirm(&mut self, rate: SectorRate, refused: Refused, around: Around) {
         if refused.rate.is_enough_of(rate, self.loss) {
             // The ceiling is old, or it is the cut that costs.
-            self.measure_ceiling(Asked::Refused(refused), around);
+            let asked = Asked::Refused(Refused { wide: rate, ..refused });
+            self.measure_ceiling(asked, around);
         } else if refused.k >= self.knee.k && self.is_as_open(rate) {
             // It was too small where it began already, and more inside is enough: it was the valve, and not the cut.
             self.knee.k = self.in_force.k;
@@ -649,148 +666,4 @@ fn doubled(cut: Sectors) -> Sectors {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::measure::UNIT;
-    use super::*;
-    use crate::unit::Nanos;
-
-    fn is_hold(phase: &Phase) -> bool {
-        matches!(phase, Phase::Hold { .. })
-    }
-
-    fn is_ceiling(phase: &Phase) -> bool {
-        matches!(phase, Phase::Ceiling { .. })
-    }
-
-    const AROUND: Around = Around { requests: 8, inside: 8, service_least: Nanos::us(100) };
-
-    /// A drive that is as fast whatever the valve: one request each 200 us, of at most 64 sectors.
-    struct Drive {
-        valve: Valve,
-        now: Instant,
-    }
-
-    impl Drive {
-        fn new() -> Drive {
-            let mut valve = Valve::new(Instant::ZERO);
-            valve.see_lane(AROUND);
-            Drive { valve, now: Instant::ZERO }
-        }
-
-        /// One completion; the phase after it.
-        fn complete(&mut self) -> Phase {
-            self.now += Nanos::us(200);
-            self.valve.held();
-            let sectors = Sectors(64).min(self.valve.cut());
-            let done = Done { sectors, units: Units(UNIT + sectors.0), cuttable: true };
-            self.valve.completed(self.now, done, AROUND);
-            self.valve.phase()
-        }
-
-        /// Completions until that phase is reached.
-        fn until(&mut self, reached: fn(&Phase) -> bool) {
-            assert!((0..200_000).any(|_| reached(&self.complete())), "{:?}", self.valve.phase());
-        }
-    }
-
-    #[test]
-    fn the_ceiling_is_measured_uncut_unless_a_number_is_to_be_kept() {
-        let mut d = Drive::new();
-        d.until(is_hold);
-        assert!(d.valve.cut() < UNCUT);
-        d.until(is_ceiling);
-        assert_eq!(d.valve.cut(), UNCUT);
-
-        let mut d = Drive::new();
-        d.valve.see_number();
-        assert_eq!(d.valve.cut(), CUT_FIRST, "from the first request on");
-        d.until(is_hold);
-        for _ in 0..400_000 {
-            d.valve.see_number();
-            d.complete();
-            assert!(d.valve.cut() <= CUT_FIRST);
-        }
-        // Long after the last one everything is as before.
-        d.until(is_hold);
-        for _ in 0..8 * 64 * 96 {
-            d.complete();
-        }
-        d.until(is_hold);
-        d.until(is_ceiling);
-        assert_eq!(d.valve.cut(), UNCUT);
-    }
-
-    #[test]
-    fn what_is_set_from_outside_stays_and_0_learns_anew() {
-        let mut d = Drive::new();
-        d.until(is_hold);
-        d.valve.fix_k(Units::whole(20));
-        d.valve.fix_cut(Sectors(64));
-        for _ in 0..50_000 {
-            d.complete();
-            assert_eq!((d.valve.k(), d.valve.cut()), (Units::whole(20), Sectors(64)));
-        }
-        d.valve.fix_cut(Sectors(0));
-        d.until(is_hold);
-        assert_eq!(d.valve.k(), Units::whole(20), "only the cut is learnt");
-        d.valve.fix_k(Units(0));
-        assert!(is_ceiling(&d.valve.phase()));
-        assert_eq!((d.valve.k(), d.valve.cut()), (OPEN, UNCUT));
-        d.until(is_hold);
-        assert_eq!(d.valve.k(), LEAST, "this drive needs no more");
-    }
-
-    /// An epoch under the limits in force, each request 64 sectors; `past`: it goes past the valve.
-    fn epoch(valve: &mut Valve, now: &mut Instant, each: Nanos, past: bool) {
-        let phase = valve.phase();
-        for _ in 0..20_000 {
-            *now += each;
-            let sectors = Sectors(64).min(valve.cut());
-            let done = Done { sectors, units: Units(UNIT + sectors.0), cuttable: !past };
-            valve.completed(*now, done, AROUND);
-            if valve.phase() != phase {
-                return;
-            }
-        }
-        assert_eq!(valve.phase(), phase);
-    }
-
-    #[test]
-    fn what_goes_past_the_valve_says_nothing_about_its_width() {
-        let k = |past| {
-            let (mut valve, mut now) = (Valve::new(Instant::ZERO), Instant::ZERO);
-            valve.see_lane(AROUND);
-            for _ in 0..4 {
-                epoch(&mut valve, &mut now, Nanos::us(200), past);
-            }
-            assert!(matches!(valve.phase(), Phase::Down { .. }), "{:?}", valve.phase());
-            valve.k()
-        };
-        assert_eq!(k(true), FIRST, "nobody asked for less");
-        assert_eq!(k(false), LEAST, "nothing greedy was inside");
-    }
-
-    /// A valve of 24 units is refused where it began; then four times as much has that rate.
-    fn confirmed_at(percent: u64) -> Valve {
-        let (mut valve, mut now) = (Valve::new(Instant::ZERO), Instant::ZERO);
-        valve.see_lane(AROUND);
-        valve.ceiling = SectorRate(64 * 10_000);
-        valve.knee = Limits { k: Units::whole(24), cut: CUT_FIRST, row: Units(0) };
-        valve.in_force = Limits { k: FIRST, ..valve.knee };
-        let refused = Refused { k: Units::whole(24), rate: SectorRate(64 * 5_000) };
-        valve.phase = Phase::Confirm { refused };
-        epoch(&mut valve, &mut now, Nanos(10_000_000 / percent), false);
-        valve
-    }
-
-    #[test]
-    fn a_valve_that_was_too_small_where_it_began_is_told_from_a_cut_that_was() {
-        let valve = confirmed_at(100);
-        assert_eq!((valve.knee.k, valve.knee.cut), (FIRST, CUT_FIRST), "more inside is enough");
-        for percent in [90, 120] {
-            // Less than the ceiling: the pieces are too small. More: credit that was saved up says nothing.
-            let valve = confirmed_at(percent);
-            assert_eq!((valve.knee.k, valve.knee.cut), (Units::whole(24), UNCUT), "{percent}");
-        }
-    }
-}
+mod tests;

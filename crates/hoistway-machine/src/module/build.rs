@@ -117,7 +117,7 @@ pub(crate) fn built_in(
 }
 
 /// The core: named, packaged, or made.
-fn core_for(
+pub(super) fn core_for(
     options: &ModuleOptions,
     object: &Path,
     watch: &mut dyn FnMut(&str),

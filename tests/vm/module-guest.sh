@@ -221,8 +221,13 @@ if wanted targets; then
   rotated=$(cat /sys/block/vda/queue/rotational)
   echo 0 >/sys/block/vda/queue/rotational
   # 64 requests of the others at 400 a second: 160 ms in the order of arrival. Its share alone gives the reader a fifth of
-  # the drive, 12.5 ms; a target without a number has that at least.
-  beside auto
+  # the drive, 12.5 ms; a target without a number has that at least. A host that stops the machine now and then makes the
+  # drive look as if it wanted more requests inside (seen: 52 ms, and 12 ms alone on the host); three times in a row it
+  # hardly does, and a scheduler that lets 31 in has 80 ms each time.
+  for try in 1 2 3; do
+    beside auto
+    [ $((lone * 4)) -ge 160000 ] || break
+  done
   [ $((lone * 4)) -lt 160000 ] && ok "a target: a quarter of the wait in the order of arrival at most" || failed "a target: $lone us"
   [ "$heavy" -gt "$light" ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
   echo "$rotated" >/sys/block/vda/queue/rotational

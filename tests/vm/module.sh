@@ -10,6 +10,8 @@
 #   SOURCE=FILE or FOLDER              the kernel's source, for block/*.h
 #   HOISTWAY=PROGRAM                   the program; built if not given, unless MODULE is. With it the part bench is tried: module
 #                                      install, and a bench of a disk
+#   ONE=FILE.ko                        the module of paternoster alone; made likewise if not given, unless MODULE is. With it and
+#                                      HOISTWAY the part one is tried: both are put in place, one after the other
 #   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
 #   ONLY='each panic'                  the named parts only; ONLY=cost counts instructions per I/O and nothing else
 #   COST='bfq h-bfq'                   the schedulers that are counted
@@ -27,7 +29,7 @@ find_kernel
 release=${image##*/vmlinuz-}
 [ -n "$modules" ] || skip "no modules of $release beside it"
 
-ko=${MODULE:-} program=${HOISTWAY:-}
+ko=${MODULE:-} program=${HOISTWAY:-} one=${ONE:-}
 if [ -z "$ko" ]; then
   headers=${HEADERS:-/usr/src/linux-headers-$release}
   [ -d "$headers" ] || skip "no headers of $release in $headers (Debian: apt-get install linux-headers-$release)"
@@ -39,6 +41,8 @@ if [ -z "$ko" ]; then
   ko=$work/hoistway.ko
   "$program" module build --kernel-dir "$headers" ${SOURCE:+--kernel-source "$SOURCE"} --out "$ko" ||
     { [ $? -eq 3 ] && skip "the module cannot be built here"; exit 1; }
+  one=$work/hoistway-paternoster.ko
+  "$program" module build --kernel-dir "$headers" ${SOURCE:+--kernel-source "$SOURCE"} --only paternoster --out "$one"
 fi
 
 make_root
@@ -48,6 +52,7 @@ program_into "$(PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4)" usr/sbin/mkfs.
 program_into "$(command -v bash)" bin/bash
 for name in configfs null_blk scsi_debug sd_mod virtio_pci virtio_blk bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
 cp "$ko" "$root/hoistway.ko"
+[ -z "$one" ] || cp "$one" "$root/hoistway-paternoster.ko"
 if [ -n "$program" ]; then
   program_into "$program" usr/sbin/hoistway
   ! command -v strip >/dev/null || strip --strip-debug "$root/usr/sbin/hoistway"

@@ -53,7 +53,7 @@ pub enum ModuleCommand {
         /// Where to write the object
         #[arg(short, long, value_name = "FILE", required_unless_present = "dkms")]
         out: Option<PathBuf>,
-        /// Write it into this folder, with a dkms.conf: /usr/src/hoistway-VERSION
+        /// Write it, or the package's, into this folder, with a dkms.conf: /usr/src/hoistway-VERSION
         #[arg(long, value_name = "DIR", conflicts_with = "out")]
         dkms: Option<PathBuf>,
     },
@@ -134,15 +134,18 @@ fn core(
     out: Option<&Path>,
     dkms: Option<&Path>,
 ) -> Result<(), Failure> {
-    let source = source.unwrap_or(Path::new("."));
     let (facts, out) = match (out, dkms) {
-        (Some(out), _) => (module::write_core(source, only, out), out),
+        (Some(out), _) => {
+            (module::write_core(source.unwrap_or(Path::new(".")), only, out).map(Some), out)
+        }
         (_, Some(folder)) => (module::write_dkms(source, only, folder), folder),
         _ => unreachable!("one of them is required"),
     };
-    let facts = facts.map_err(machine_failure)?;
-    let (bytes, function) = &facts.frame;
-    print(&format!("{}  largest frame {bytes} bytes ({function})\n", out.display()))
+    let frame = facts.map_err(machine_failure)?.map_or_else(String::new, |facts| {
+        let (bytes, function) = facts.frame;
+        format!("  largest frame {bytes} bytes ({function})")
+    });
+    print(&format!("{}{frame}\n", out.display()))
 }
 
 fn install(kernel: Option<&str>, only: &Choice) -> Result<(), Failure> {
@@ -152,7 +155,9 @@ fn install(kernel: Option<&str>, only: &Choice) -> Result<(), Failure> {
         let _ = writeln!(out, "  signed with {}", key.display());
     }
     if installed.loaded {
-        out += "  loaded; choose with: echo paternoster > /sys/block/DEVICE/queue/scheduler\n";
+        let name = installed.example;
+        let _ =
+            writeln!(out, "  loaded; choose with: echo {name} > /sys/block/DEVICE/queue/scheduler");
     }
     out += "  undo: hoistway module remove\n";
     print(&out)

@@ -111,6 +111,31 @@ fn a_module_of_some_schedulers_is_one_of_its_own() {
     refused(&folder, "build --core core.o --only bfq", 2, "cannot be used with");
 }
 
+/// Where the package has the core, DKMS needs neither Rust nor a tree of the source.
+#[test]
+fn dkms_takes_the_core_of_the_package() {
+    let folder = Folder::new("module-packaged");
+    refused(&folder, "core --dkms dkms", 3, "give --tree a source tree of hoistway");
+    let program = folder.0.join("bin/hoistway");
+    let core = folder.0.join("share/hoistway/module/core.o");
+    for file in [&program, &core] {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+    }
+    fs::copy(env!("CARGO_BIN_EXE_hoistway"), &program).unwrap();
+    fs::write(&core, "\x7fELF..hoistway core of:\0.").unwrap();
+    let output = Command::new(&program)
+        .args(["module", "core", "--dkms", "dkms"])
+        .current_dir(&folder.0)
+        .env("HOISTWAY_CACHE_DIR", folder.0.join("cache"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "dkms\n");
+    assert_eq!(fs::read(folder.0.join("dkms/core.o")).unwrap(), fs::read(&core).unwrap());
+    let conf = fs::read_to_string(folder.0.join("dkms/dkms.conf")).unwrap();
+    assert!(conf.contains("BUILT_MODULE_NAME[0]=\"hoistway\""), "{conf}");
+}
+
 /// Frames, registers and calls are looked at while it is made: it is an error if one does not fit a kernel.
 #[test]
 fn the_core_fits_a_kernel() {

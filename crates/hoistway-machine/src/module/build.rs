@@ -117,7 +117,7 @@ pub(crate) fn built_in(
 }
 
 /// The core: named, packaged, or made.
-fn core_for(
+pub(super) fn core_for(
     options: &ModuleOptions,
     object: &Path,
     watch: &mut dyn FnMut(&str),
@@ -147,7 +147,8 @@ fn core_for(
     let tree = options.source.clone().unwrap_or_else(|| PathBuf::from("."));
     if options.source.is_none() && !tree.join("crates/hoistway-kernel").is_dir() {
         let why = "this program came without it, and the folder it was called in is no source tree of hoistway";
-        let remedy = "give --tree a source tree of hoistway, or --core the core of a package";
+        let remedy =
+            "give --tree a source tree of hoistway, or `module build --core` the core of a package";
         return Err(MachineError::Lack(Lack::new("the core of the module", why, remedy)));
     }
     watch("compiling the core");

@@ -80,6 +80,13 @@ impl Choice {
         std::iter::once(MODULE).chain(names).collect::<Vec<_>>().join("-").replace('.', "_")
     }
 
+    /// A scheduler of it, as sysfs calls it: the one that Linux lacks, where it has that.
+    pub(super) fn example(&self) -> &'static str {
+        const LACKS: &str = "paternoster";
+        let first = self.names.first().filter(|_| !self.names.contains(&LACKS));
+        first.and_then(|name| module_name(find(name)?)).unwrap_or(LACKS)
+    }
+
     /// The module's file.
     pub(super) fn file(&self) -> String {
         format!("{}.ko", self.module())
@@ -114,6 +121,10 @@ mod tests {
         let all: Vec<&str> = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect();
         assert!(name(&all.join(",")).unwrap_err().to_string().contains("too long"));
         assert!(all.iter().all(|one| name(one).is_ok()));
+        for (list, example) in [("bfq", "h-bfq"), ("adios,paternoster", "paternoster")] {
+            assert_eq!(Choice::parse(list).unwrap().example(), example);
+        }
+        assert_eq!(Choice::default().example(), "paternoster");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The folder from which DKMS makes the module anew for each kernel that comes: the core, and what is to be called.
 
+use super::build::{ModuleOptions, core_for};
 use super::choice::Choice;
-use super::object::{CoreFacts, make_core};
+use super::object::CoreFacts;
 use super::tools::BuildFolder;
 use crate::kernel::MODULE;
 use crate::{MachineError, os};
@@ -32,17 +33,24 @@ AUTOINSTALL=\"yes\"
     )
 }
 
-/// Makes the core and puts it into a folder with what DKMS wants beside it. The folder is new, empty, or was made here.
+/// Puts the core into a folder with what DKMS wants beside it: the package's, or one that is made of `tree`. The folder is new,
+/// empty, or was made here.
 ///
 /// # Errors
 ///
-/// As `make_core`; the folder is somebody else's.
-pub fn write_dkms(tree: &Path, only: &Choice, folder: &Path) -> Result<CoreFacts, MachineError> {
+/// As of `build`, where it needs a core; the folder is somebody else's.
+pub fn write_dkms(
+    tree: Option<&Path>,
+    only: &Choice,
+    folder: &Path,
+) -> Result<Option<CoreFacts>, MachineError> {
     let place = Place::make(folder)?;
     place.may_fill(is_ours)?;
     let scratch = BuildFolder::new()?;
     let object = scratch.path.join(CORE);
-    let facts = make_core(tree, only, &object)?;
+    let source = tree.map(Path::to_path_buf);
+    let wanted = ModuleOptions { only: only.clone(), source, ..ModuleOptions::default() };
+    let facts = core_for(&wanted, &object, &mut |_| {})?;
     let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
     let dir = place.fill(is_ours)?;
     dir.place(CORE)?.replace(&bytes, Kind::Named)?;

@@ -43,6 +43,8 @@ pub struct Installed {
     pub signed: Option<PathBuf>,
     /// It is loaded now.
     pub loaded: bool,
+    /// A scheduler that it has, as sysfs calls it.
+    pub example: &'static str,
 }
 
 /// Devices below `block` (/sys/block) that have a scheduler of ours.
@@ -130,6 +132,40 @@ fn known_release(asked: Option<&str>) -> Result<String, MachineError> {
     Ok(release)
 }
 
+fn by_dkms(path: &Path) -> MachineError {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let module = name.split(".ko").next().unwrap_or_default();
+    let (path, version) = (path.display(), env!("CARGO_PKG_VERSION"));
+    MachineError::Refused(format!(
+        "{path}: DKMS has put it in place, and takes it away: dkms remove {module}/{version} --all"
+    ))
+}
+
+/// Whether what is loaded is what is to be installed: modprobe leaves what is there, and says nothing.
+fn may_stay(name: &str, only: &Choice, built: &Path) -> Result<(), MachineError> {
+    // In sysfs a module's name has underscores only.
+    let in_sysfs = |name: &str| name.replace('-', "_");
+    let why = if in_sysfs(name) != in_sysfs(&only.module()) {
+        "has the same files of groups"
+    } else {
+        let note = Path::new("/sys/module").join(in_sysfs(name)).join("notes/.note.gnu.build-id");
+        let note = fs::read(note).unwrap_or_default();
+        let file = fs::read(built).map_err(os(built.display().to_string()))?;
+        if is_build(&note, &file) {
+            return Ok(());
+        }
+        "is of another build"
+    };
+    Err(MachineError::Refused(format!(
+        "{name} is loaded, and {why}; take it away first: `hoistway module remove`"
+    )))
+}
+
+/// Whether the build that the kernel tells by a note is that of a module's file.
+fn is_build(note: &[u8], file: &[u8]) -> bool {
+    !note.is_empty() && file.windows(note.len()).any(|part| part == note)
+}
+
 /// Puts the module of a release in place, signed where this machine asks for it, and loads it into the kernel that runs.
 ///
 /// # Errors
@@ -148,12 +184,13 @@ pub fn install(asked: Option<&str>, only: &Choice) -> Result<Installed, MachineE
             modules.display()
         )));
     }
+    // Of several that answer to one name modprobe would take any.
+    if let Some(path) = of_dkms(&release) {
+        return Err(by_dkms(&path));
+    }
     let running = release == running_release();
-    let other = loaded(&System::real()).filter(|name| running && *name != only.module());
-    if let Some(other) = other {
-        return Err(MachineError::Refused(format!(
-            "{other} is loaded, and has the same files of groups; take it away first: `hoistway module remove`"
-        )));
+    if let Some(name) = loaded(&System::real()).filter(|_| running) {
+        may_stay(&name, only, &built)?;
     }
     wanted(&[("depmod", "kmod"), ("modprobe", "kmod")], "installing a module")?;
     let scratch = BuildFolder::new()?;
@@ -164,7 +201,7 @@ pub fn install(asked: Option<&str>, only: &Choice) -> Result<Installed, MachineE
     let folder = Dir::make_all(&target(&release))?;
     let place = folder.place(only.file())?;
     place.replace(&bytes, Kind::Named)?;
-    // Of several that answer to one name modprobe would take any.
+    // As above: one answers to the name.
     for path in ours(&target(&release), is_file).iter().filter(|path| **path != place.path()) {
         path.file_name().map_or(Ok(()), |name| folder.place(name)?.remove_file())?;
     }
@@ -174,7 +211,7 @@ pub fn install(asked: Option<&str>, only: &Choice) -> Result<Installed, MachineE
         modprobe.arg(only.module());
         run(modprobe, "loading the module", &scratch.path.join("log"))?;
     }
-    Ok(Installed { path: place.path(), signed, loaded: running })
+    Ok(Installed { path: place.path(), signed, loaded: running, example: only.example() })
 }
 
 /// What to do where the module that is meant is not built.
@@ -200,12 +237,7 @@ pub fn remove(asked: Option<&str>) -> Result<bool, MachineError> {
     let release = known_release(asked)?;
     let folder = target(&release);
     if let Some(path) = of_dkms(&release) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let module = name.split(".ko").next().unwrap_or_default();
-        let (path, version) = (path.display(), env!("CARGO_PKG_VERSION"));
-        return Err(MachineError::Refused(format!(
-            "{path}: DKMS has put it in place, and takes it away: dkms remove {module}/{version} --all"
-        )));
+        return Err(by_dkms(&path));
     }
     let scratch = BuildFolder::new()?;
     let loaded = loaded(&System::real()).filter(|_| release == running_release());
@@ -315,6 +347,15 @@ mod tests {
         let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
         assert_eq!(found, [pair("sda", "paternoster"), pair("sdc", "h-bfq")]);
         assert!(in_use(&found).contains("echo none > /sys/block/sda/queue/scheduler"));
+    }
+
+    #[test]
+    fn a_build_is_told_by_its_note() {
+        let file = b"\x7fELF....\x04\0\0\0GNU\0\x12\x34....";
+        assert!(is_build(b"\x04\0\0\0GNU\0\x12\x34", file));
+        assert!(!is_build(b"\x04\0\0\0GNU\0\x12\x35", file));
+        // A kernel that tells nothing.
+        assert!(!is_build(b"", file));
     }
 
     #[test]

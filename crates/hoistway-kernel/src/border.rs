@@ -219,7 +219,7 @@ pub extern "C" fn hw_core_traits(n: usize) -> u32 {
     let bit = |on: bool, bit: u32| if on { bit } else { 0 };
     bit(entry.tag_percent_min != Some(100), LIMITS_DEPTH)
         | bit(entry.replaces_wbt, REPLACES_WBT)
-        | bit(entry.group_tunables.iter().any(|t| t.name == "weight"), HAS_WEIGHTS)
+        | bit(entry.weighs_groups(), HAS_WEIGHTS)
 }
 
 // --- a queue's beginning and end ------------------------------------------------------------------

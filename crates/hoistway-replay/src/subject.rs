@@ -84,7 +84,7 @@ impl Subject {
     pub fn weighs_groups(&self) -> bool {
         match self {
             Subject::Bfq(..) => true,
-            Subject::Other(_, _, entry) => entry.group_tunables.iter().any(|t| t.name == "weight"),
+            Subject::Other(_, _, entry) => entry.weighs_groups(),
         }
     }
 

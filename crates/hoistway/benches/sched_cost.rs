@@ -424,7 +424,7 @@ fn rows(args: &Args) -> Vec<(&'static Entry, Row)> {
         for &(queues, pending) in &args.queues {
             rows.push((entry, Row { scheduler: scheduler(), queues, pending, tree: false }));
         }
-        if args.groups && entry.group_tunables.iter().any(|t| t.name == "weight") {
+        if args.groups && entry.weighs_groups() {
             let (queues, pending) = (LEAVES, DEEP);
             rows.push((entry, Row { scheduler: scheduler(), queues, pending, tree: true }));
         }

@@ -167,7 +167,7 @@ impl Config {
                 .or_else(|| nearest(base, all_names(known)).map(str::to_string)),
         })?;
         let wants_weights = policy.is_some_and(|p| p.weights);
-        if wants_weights && !entry.group_tunables.iter().any(|t| t.name == "weight") {
+        if wants_weights && !entry.weighs_groups() {
             let what = format!(
                 "{} does not share by the weights of groups; prop needs a scheduler that does, \
                  such as bfq",

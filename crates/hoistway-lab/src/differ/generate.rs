@@ -93,7 +93,7 @@ fn weight(r: &mut Rng) -> u32 {
 
 /// Whether its groups have weights.
 fn weighs(scheduler: &str) -> bool {
-    find(scheduler).is_some_and(|entry| entry.group_tunables.iter().any(|t| t.name == "weight"))
+    find(scheduler).is_some_and(Entry::weighs_groups)
 }
 
 fn groups(r: &mut Rng, scheduler: &str) -> Vec<(String, Option<u32>)> {

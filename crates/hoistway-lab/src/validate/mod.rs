@@ -159,9 +159,7 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<ValidationRow> {
             false => LIMIT,
         };
         let shares = reference.manifest.configs.iter().any(|c| {
-            let entry = sched::find(&c.scheduler);
-            let weighs = |e: &&Entry| e.group_tunables.iter().any(|t| t.name == "weight");
-            c.id == cell.config && entry.as_ref().is_some_and(weighs)
+            c.id == cell.config && sched::find(&c.scheduler).is_some_and(Entry::weighs_groups)
         });
         for (quantity, unit, of) in quantities(cell, shares) {
             let values = |c: &Cell| c.reps.iter().map(&of).collect::<Option<Vec<_>>>();

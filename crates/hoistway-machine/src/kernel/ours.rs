@@ -49,15 +49,20 @@ pub(super) fn remedy(system: &System, scheduler: &str) -> Option<String> {
 pub(crate) fn loaded(system: &System) -> Option<String> {
     let entries = std::fs::read_dir(system.path("/sys/module")).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
-        .map(|entry| entry.file_name().to_string_lossy().replace('_', "-"))
+        .map(|entry| of_sys(&entry.file_name().to_string_lossy()))
         .filter(|name| is_ours(name))
         .collect();
     names.sort();
     names.into_iter().next()
 }
 
+/// The name of a module by its folder in /sys.
+pub(crate) fn of_sys(folder: &str) -> String {
+    folder.replace('_', "-")
+}
+
 /// Whether a module of that name is ours.
-pub(super) fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     name.strip_prefix(MODULE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 

@@ -4,7 +4,7 @@
 //! since the names of schedulers and the files of groups are the same, and each answers to `modprobe hoistway`.
 
 use crate::MachineError;
-use crate::kernel::MODULE;
+use crate::kernel::{MODULE, is_ours};
 use hoistway::sched::{SCHEDULERS, find, module_name, of_module, twin};
 
 /// What a core says of itself (crates/hoistway-kernel/src/choice.rs).
@@ -64,8 +64,10 @@ impl Choice {
         let names = core[at..].split(|&byte| byte == 0).next().unwrap_or_default();
         match std::str::from_utf8(names) {
             Ok("") => Ok(Choice::default()),
-            Ok(names) => Choice::parse(names),
-            Err(_) => Err(refused("names schedulers that no version has")),
+            names => names
+                .ok()
+                .and_then(|names| Choice::parse(names).ok())
+                .ok_or_else(|| refused("names schedulers that this version does not have")),
         }
     }
 
@@ -74,10 +76,10 @@ impl Choice {
         self.names.join(",")
     }
 
-    /// What the module is called, and its file without `.ko`.
+    /// What the module is called, and its file without `.ko`. The kernel writes `_` for each `-`: there is no other `_`.
     pub fn module(&self) -> String {
         let names = self.names.iter().filter_map(|name| module_name(find(name)?));
-        std::iter::once(MODULE).chain(names).collect::<Vec<_>>().join("-").replace('.', "_")
+        std::iter::once(MODULE).chain(names).collect::<Vec<_>>().join("-").replace('.', "-")
     }
 
     /// A scheduler of it, as sysfs calls it: the one that Linux lacks, where it has that.
@@ -95,8 +97,7 @@ impl Choice {
 
 /// Whether a file, without what it may be compressed with, is a module of ours.
 pub(super) fn is_file(name: &str) -> bool {
-    let Some(stem) = name.strip_suffix(".ko") else { return false };
-    stem.strip_prefix(MODULE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    name.strip_suffix(".ko").is_some_and(is_ours)
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(name("paternoster").unwrap(), "hoistway-paternoster");
         // The same schedulers are the same module, whatever they were called and in which order.
         assert_eq!(name("adios,h-bfq").unwrap(), name("bfq, adios,bfq").unwrap());
-        assert_eq!(name("cfq-2.6.30").unwrap(), "hoistway-cfq-2_6_30");
+        assert_eq!(name("cfq-2.6.30").unwrap(), "hoistway-cfq-2-6-30");
         for (list, why) in [
             ("none", "'none' is none of noop, h-deadline"),
             ("", "'' is none of"),
@@ -120,7 +121,14 @@ mod tests {
         }
         let all: Vec<&str> = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect();
         assert!(name(&all.join(",")).unwrap_err().to_string().contains("too long"));
-        assert!(all.iter().all(|one| name(one).is_ok()));
+        for one in all {
+            let name = name(one).unwrap();
+            assert_eq!(
+                crate::kernel::of_sys(&name.replace('-', "_")),
+                name,
+                "as the kernel writes it"
+            );
+        }
         for (list, example) in [("bfq", "h-bfq"), ("adios,paternoster", "paternoster")] {
             assert_eq!(Choice::parse(list).unwrap().example(), example);
         }
@@ -132,7 +140,9 @@ mod tests {
         let of = |text: &[u8]| Choice::of_core(text).map(|choice| choice.module());
         assert_eq!(of(b"\x7fELF..hoistway core of:\0.").unwrap(), "hoistway");
         assert_eq!(of(b"\x7fELF..hoistway core of:bfq\0.").unwrap(), "hoistway-h-bfq");
-        assert!(of(b"\x7fELF").unwrap_err().to_string().contains("module core"));
+        for unknown in [&b"\x7fELF"[..], b"hoistway core of:nobody\0", b"hoistway core of:\xff\0"] {
+            assert!(of(unknown).unwrap_err().to_string().contains("module core"));
+        }
     }
 
     #[test]

@@ -143,12 +143,11 @@ fn by_dkms(path: &Path) -> MachineError {
 
 /// Whether what is loaded is what is to be installed: modprobe leaves what is there, and says nothing.
 fn may_stay(name: &str, only: &Choice, built: &Path) -> Result<(), MachineError> {
-    // In sysfs a module's name has underscores only.
-    let in_sysfs = |name: &str| name.replace('-', "_");
-    let why = if in_sysfs(name) != in_sysfs(&only.module()) {
+    let why = if name != only.module() {
         "has the same files of groups"
     } else {
-        let note = Path::new("/sys/module").join(in_sysfs(name)).join("notes/.note.gnu.build-id");
+        let folder = Path::new("/sys/module").join(name.replace('-', "_"));
+        let note = folder.join("notes/.note.gnu.build-id");
         let note = fs::read(note).unwrap_or_default();
         let file = fs::read(built).map_err(os(built.display().to_string()))?;
         if is_build(&note, &file) {

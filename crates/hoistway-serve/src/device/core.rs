@@ -14,6 +14,7 @@ use super::report::ConnectionInfo;
 use super::retry::{Piece, Retries, RetryStep};
 use super::settings::{DeviceOptions, GroupRecord};
 use super::stats::stall;
+use super::streams::Carried;
 use super::tenants::{Tenant, Tenants};
 use super::watchdog::{Stall, Watchdog};
 use crate::error::{ServeError, os};
@@ -92,6 +93,7 @@ pub(crate) struct Core {
     pub pool: Pool,
     /// Clients' sockets are served by a ring.
     pub socket_ring: bool,
+    pub carried: Carried,
     clock: Clock,
     now: Instant,
     /// When the commands that are done were looked for last: their I/Os are over then.
@@ -133,6 +135,7 @@ impl Core {
             facts,
             pool: Pool::new(),
             socket_ring: false,
+            carried: Carried::default(),
             clock: Clock::new(),
             now: Instant::ZERO,
             answered: Instant::ZERO,

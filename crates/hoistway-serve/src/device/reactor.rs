@@ -227,6 +227,7 @@ impl Reactor {
             self.settle_sessions();
             self.core.kick();
             self.watch_buffers();
+            self.watch_carried();
             if let Some(end) = self.stopped() {
                 if matches!(end, ShutdownResult::Stuck { .. }) {
                     self.core.give_up();
@@ -354,6 +355,8 @@ impl Reactor {
                 SessionState::Waits { read, write } => self.watch(index, read, write),
                 SessionState::Ready => {
                     self.ready.push_back(number(index, slot.serial));
+                    // First it goes on with what it has; else that could become more with each turn.
+                    self.receive_by_ring(index, false);
                 }
                 SessionState::Gone => self.remove(index),
             }
@@ -420,7 +423,7 @@ impl Reactor {
 
     fn remove(&mut self, index: usize) {
         if let Some(mut slot) = self.sessions[index].take() {
-            self.leave_ring(number(index, slot.serial), slot.receiving);
+            self.leave_ring(number(index, slot.serial), slot.receiving, slot.session.fd());
             slot.session.left(&mut self.core);
             if slot.interest.is_some() {
                 // A descriptor may have been duplicated into a child process: closing is not enough.

@@ -181,7 +181,7 @@ fn group_weight(core: &mut Core, name: &str) -> Option<u64> {
 
 /// The scheduler shares the device among groups by weight.
 fn knows_weights(core: &Core) -> bool {
-    core.stack.scheduler_entry().group_tunables.iter().any(|t| t.name == "weight")
+    core.stack.scheduler_entry().weighs_groups()
 }
 
 /// Weight of a client among those of its group.

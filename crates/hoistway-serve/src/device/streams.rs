@@ -9,6 +9,8 @@ use super::reactor::{Reactor, SessionSlot, Stream, number, slot_of};
 use crate::system::{SocketEvent, SocketRing};
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+use std::os::fd::BorrowedFd;
 
 /// What the ring does for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,32 @@ pub(super) enum Receiving {
     Yes,
     /// It was cancelled, and what came until then is on the way.
     Ending,
+}
+
+/// Bytes that sessions have received and cannot use yet. Until a receive is cancelled the ring takes all that the socket
+/// holds, up to all of its buffers (1 MiB), which a thousand clients that send and do not read could each make it do.
+/// While all sessions carry [`CARRIED_MAX`], each reads by itself instead, 256 KiB at most.
+#[derive(Debug, Default)]
+pub(crate) struct Carried {
+    bytes: usize,
+    much: bool,
+}
+
+/// From here on much is carried, until half of it is left.
+const CARRIED_MAX: usize = 64 << 20;
+
+impl Carried {
+    /// A session has so many instead of those before.
+    pub fn changes(&mut self, before: usize, now: usize) {
+        self.bytes = self.bytes - before + now;
+    }
+
+    /// Decides whether it is much; true if that is new.
+    fn judge(&mut self) -> bool {
+        let before = self.much;
+        self.much = self.bytes >= if before { CARRIED_MAX / 2 } else { CARRIED_MAX };
+        self.much != before
+    }
 }
 
 /// Numbers of the descriptors that are no sessions.
@@ -79,6 +107,7 @@ impl Reactor {
                     self.received(number, result, buffer, more);
                 }
                 SocketEvent::Sent { .. } => {}
+                SocketEvent::NotCancelled { number } => self.not_cancelled(number),
                 SocketEvent::Readable { number } => {
                     match number {
                         INBOX => self.inbox.awake(true),
@@ -130,6 +159,24 @@ impl Reactor {
         self.touch(slot_of(number).0);
     }
 
+    /// A receive that is over has said so before: this one goes on, and is cancelled again unless it is wanted by now.
+    fn not_cancelled(&mut self, number: u64) {
+        if let Some(slot) = session(&mut self.sessions, number)
+            && slot.receiving == Receiving::Ending
+        {
+            slot.receiving = Receiving::Yes;
+            self.touch(slot_of(number).0);
+        }
+    }
+
+    /// All sessions are settled in the next turn where the ring is to receive for none from now on, or again for all: those
+    /// that are idle, too.
+    pub(super) fn watch_carried(&mut self) {
+        if self.core.carried.judge() {
+            (0..self.sessions.len()).for_each(|index| self.touch(index));
+        }
+    }
+
     fn stream(&mut self, number: u64, act: impl FnOnce(&mut dyn Stream, &mut Core)) {
         let stream = session(&mut self.sessions, number).and_then(|slot| slot.session.stream());
         if let Some(stream) = stream {
@@ -143,7 +190,8 @@ impl Reactor {
             return Receiving::No;
         };
         let Some(stream) = slot.session.stream() else { return Receiving::No };
-        let (wanted, number) = (read && !stream.reads_by_itself(), number(index, slot.serial));
+        let wanted = read && !stream.reads_by_itself() && !self.core.carried.much;
+        let number = number(index, slot.serial);
         match slot.receiving {
             Receiving::No if wanted => {
                 ring.receive(slot.session.fd(), number);
@@ -159,10 +207,11 @@ impl Reactor {
     }
 
     /// The session is about to go, and with it the socket and the answers that entries of the ring name.
-    pub(super) fn leave_ring(&mut self, number: u64, receiving: Receiving) {
+    pub(super) fn leave_ring(&mut self, number: u64, receiving: Receiving, socket: BorrowedFd<'_>) {
         let Some(ring) = &mut self.ring else { return };
-        if receiving == Receiving::Yes {
-            // Else the ring would keep the socket open.
+        if receiving != Receiving::No {
+            // Else the ring would keep the socket open. Shut down, a receive ends that is not found to be cancelled.
+            let _ = shutdown(socket, Shutdown::Both);
             ring.cancel(number);
         }
         ring.submit();
@@ -172,4 +221,24 @@ impl Reactor {
 fn session(sessions: &mut [Option<SessionSlot>], number: u64) -> Option<&mut SessionSlot> {
     let (index, serial) = slot_of(number);
     sessions.get_mut(index)?.as_mut().filter(|slot| slot.serial == serial)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_is_carried_until_half_of_it_is_left() {
+        let mut carried = Carried::default();
+        let mut now = |before, after| {
+            carried.changes(before, after);
+            (carried.judge(), carried.much)
+        };
+        assert_eq!(now(0, CARRIED_MAX - 1), (false, false));
+        assert_eq!(now(0, 1), (true, true));
+        assert_eq!(now(CARRIED_MAX - 1, CARRIED_MAX / 2), (false, true));
+        assert_eq!(now(1, 0), (false, true));
+        assert_eq!(now(CARRIED_MAX / 2, CARRIED_MAX / 2 - 1), (true, false));
+        assert_eq!(now(CARRIED_MAX / 2 - 1, CARRIED_MAX - 1), (false, false));
+    }
 }

@@ -60,6 +60,11 @@ pub enum SocketEvent {
         /// How many; short of the message, or `AGAIN`: the socket is full.
         result: Result<usize, Errno>,
     },
+    /// A receive was not found when it was to end: it is over, or goes on.
+    NotCancelled {
+        /// Of the socket.
+        number: u64,
+    },
     /// A watched descriptor can be read.
     Readable {
         /// Of the descriptor.
@@ -142,11 +147,12 @@ impl SocketRing {
         self.push(&entry.build().user_data(number | RECEIVE));
     }
 
-    /// Ends a receive. It completes for the last time, without `more`.
+    /// Ends a receive. It completes for the last time, without `more`; or an event says that it was not found, which a
+    /// receive is not either while it waits for its turn to go on.
     pub fn cancel(&mut self, number: u64) {
         let entry = opcode::AsyncCancel::new(number | RECEIVE).build();
         let quiet = squeue::Flags::SKIP_SUCCESS;
-        self.push(&entry.flags(quiet).user_data(CANCEL));
+        self.push(&entry.flags(quiet).user_data(number | CANCEL));
     }
 
     /// Says once that a descriptor can be read.
@@ -281,8 +287,7 @@ impl SocketRing {
             }
             SEND => Some(SocketEvent::Sent { number, result }),
             WATCH => Some(SocketEvent::Readable { number }),
-            // What was to be cancelled was over already.
-            _ => None,
+            _ => result.is_err().then_some(SocketEvent::NotCancelled { number }),
         }
     }
 
@@ -337,9 +342,11 @@ impl fmt::Debug for SocketRing {
 
 /// Whether bytes come through, a full socket is told at once, and a receive that is cancelled ends.
 fn try_out() -> io::Result<bool> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // A host may give sockets more room by default than a message here is long.
+    sockopt::set_socket_send_buffer_size(&near, 64 << 10)?;
     let mut ring = SocketRing::new()?;
     let limit = Some(Nanos::ms(500));
     let mut events = Vec::new();
@@ -366,8 +373,8 @@ fn try_out() -> io::Result<bool> {
     ring.cancel(1);
     look(&mut ring, &mut events);
     let ended = matches!(events[..], [SocketEvent::Received { result: Err(_), more: false, .. }]);
-    // More than any socket holds, until it takes nothing.
-    let much = vec![0; 4 << 20];
+    // More than the socket holds, until it takes nothing.
+    let much = vec![0; 1 << 20];
     let (mut cut, mut full) = (false, false);
     while !full {
         // SAFETY: the bytes live beyond the call of `submit`.
@@ -465,6 +472,26 @@ mod tests {
             got.extend(piece);
         }
         assert!(got == all && cut > 0, "{cut} messages were cut");
+    }
+
+    #[test]
+    fn a_receive_that_is_not_found_is_told() {
+        if !SocketRing::works() {
+            return println!("skipped: no ring for sockets here");
+        }
+        let mut ring = SocketRing::new().unwrap();
+        let (_near, far) = UnixStream::pair().unwrap();
+        ring.receive(far.as_fd(), 5);
+        ring.cancel(6);
+        ring.submit();
+        assert_eq!(events(&mut ring), [SocketEvent::NotCancelled { number: 6 }]);
+        ring.cancel(5);
+        ring.submit();
+        let [SocketEvent::Received { number: 5, result, more: false, .. }] = events(&mut ring)[..]
+        else {
+            panic!("a receive that is found ends")
+        };
+        assert_eq!(result, Err(Errno::CANCELED));
     }
 
     #[test]

@@ -4,9 +4,13 @@
 //! A row runs twice, for two lengths, and the difference leaves out what setting a run up costs. The bench
 //! itself is run for it, with `--row "ROW LENGTH"`, and prints how many commands or records that were.
 
+#[path = "../../../hoistway/benches/support/tool_chain.rs"]
+mod tool_chain;
+
 use std::fmt::Write;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tool_chain::{MADE_BY, made_by, tool_chain};
 
 /// A row: its name, and what `--row` runs for the shorter and the longer length.
 pub struct Gated {
@@ -22,22 +26,12 @@ const HEAD: &str = "\
 # CARGO_INCREMENTAL=0 cargo test --workspace --features hoistway-cli/plugin --bench path --bench replay -- --record
 # (the words of test.sh, so that it shares that build). Compared by -- --check.
 ";
-/// In front of what the table was recorded with.
-const MADE_BY: &str = "# made by ";
-
 /// What the figures depend on beside the program.
-fn tool_chain() -> String {
-    let version = |program: &str| {
-        let said = Command::new(program).arg("--version").output();
-        let said = said.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_string());
-        said.unwrap_or_else(|e| format!("{program}: {e}"))
-    };
-    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+fn made_here() -> String {
     let tests = if cfg!(debug_assertions) { "tests" } else { "benches" };
     // Incremental builds are cut into other units, and inline less.
     let incremental = option_env!("CARGO_INCREMENTAL").unwrap_or("as the profile has it");
-    let valgrind = version("valgrind");
-    format!("{}, {valgrind}, profile of {tests}, incremental {incremental}", version(&compiler))
+    format!("{}, profile of {tests}, incremental {incremental}", tool_chain())
 }
 
 /// Instructions and units of one run.
@@ -64,7 +58,7 @@ pub fn instructions(row: &Gated) -> Result<u64, String> {
     Ok((long.0 - short.0) / (long.1 - short.1))
 }
 
-/// The same of all rows, as many at a time as there are processors; `said` hears of each.
+/// The same of all rows, as many at a time as there are processors.
 fn all(rows: &[Gated]) -> Result<Vec<u64>, String> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -105,8 +99,7 @@ fn recorded(text: &str) -> Vec<(String, u64)> {
 /// 1 if one is over its figure by more than the tolerance, or not in the table.
 pub fn gate(rows: &[Gated], anew: bool) -> ! {
     let text = std::fs::read_to_string(TABLE).unwrap_or_default();
-    let here = tool_chain();
-    let made = text.lines().find_map(|l| l.strip_prefix(MADE_BY)).unwrap_or("nobody knows what");
+    let (made, here) = (made_by(&text), made_here());
     if !anew && made != here {
         println!("skipped: {TABLE} was made by {made}; here is {here}");
         std::process::exit(0);

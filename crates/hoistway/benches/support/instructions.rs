@@ -1,10 +1,14 @@
 //! Instructions per operation, counted by valgrind: the same on a busy machine and on a quiet one, so a
 //! change can be compared with a file (`benches/instructions.txt`).
 
+#[path = "tool_chain.rs"]
+mod tool_chain;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use tool_chain::{MADE_BY, made_by, tool_chain};
 
 /// What is counted: the functions of the bench around the calls, and the whole turn.
 const OPERATIONS: [&str; 3] = ["op_insert", "op_dispatch", "op_complete"];
@@ -169,26 +173,10 @@ pub fn line(row: &Row, counts: &Counts) -> String {
     )
 }
 
-/// In front of the tool chain that the table was recorded with.
-const MADE_BY: &str = "# made by ";
-
-/// The compiler and valgrind: another compiler moves counts by more than a change that matters.
-fn tool_chain() -> String {
-    let version = |program: &str| {
-        let said = Command::new(program).arg("--version").output();
-        let said = said.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_string());
-        said.unwrap_or_else(|e| format!("{program}: {e}"))
-    };
-    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    format!("{}, {}", version(&compiler), version("valgrind"))
-}
-
 /// Why counts of here cannot be held against the table.
 pub fn incomparable() -> Option<String> {
     let text = std::fs::read_to_string(path()).expect("the table is in the repository");
-    let made =
-        text.lines().find_map(|line| line.strip_prefix(MADE_BY)).unwrap_or("nobody knows what");
-    let here = tool_chain();
+    let (made, here) = (made_by(&text), tool_chain());
     (made != here).then(|| format!("the table was made by {made}; here is {here}"))
 }
 

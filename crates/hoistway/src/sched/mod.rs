@@ -310,6 +310,13 @@ pub struct Entry {
     pub build: &'static (dyn Fn(&Setup<'_>) -> Box<dyn Scheduler> + Send + Sync),
 }
 
+impl Entry {
+    /// Whether groups share by weights.
+    pub fn weighs_groups(&self) -> bool {
+        self.group_tunables.iter().any(|t| t.name == "weight")
+    }
+}
+
 impl core::fmt::Debug for Entry {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()

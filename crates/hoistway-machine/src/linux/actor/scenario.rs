@@ -307,7 +307,7 @@ impl Scenario {
 
     /// Whether groups have weights under this scheduler.
     pub fn weighs_groups(&self) -> bool {
-        self.entry().is_some_and(|entry| entry.group_tunables.iter().any(|t| t.name == "weight"))
+        self.entry().is_some_and(Entry::weighs_groups)
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {

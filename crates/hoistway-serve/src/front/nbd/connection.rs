@@ -40,10 +40,12 @@ pub(super) struct Connection {
     session: u64,
     tenant: Option<TenantId>,
 
-    /// Bytes that were read and not looked at yet.
+    /// Bytes that were read, of which those behind `looked_at` are still to be looked at. While there are many they stay
+    /// where they are: a client that reads one answer at a time would have all of them moved for each request.
     carry: Vec<u8>,
-    /// Empty, with room for the next one.
-    spare: Vec<u8>,
+    looked_at: usize,
+    /// Bytes of `carry` that the device knows of.
+    counted: usize,
     /// A write whose data is still coming.
     partial: Option<Partial>,
     /// A request that is refused once its data has gone by.
@@ -120,7 +122,7 @@ const STATUS_MAX: u64 = 64 << 30;
 /// Data of a write that is to come and large enough to be read to where it belongs, instead of being copied there.
 const LARGE: usize = 64 << 10;
 /// Room that is kept for what is carried over.
-const SPARE_MAX: usize = 64 << 10;
+const CARRY_ROOM: usize = 64 << 10;
 /// Answers sent at once.
 const SEND_BATCH: usize = 64;
 /// Looks for the data of a write whose header has come.
@@ -147,7 +149,8 @@ impl Connection {
             session: 0,
             tenant: None,
             carry,
-            spare: Vec::new(),
+            looked_at: 0,
+            counted: 0,
             partial: None,
             refused: None,
             owed: Slab::with_capacity(64),
@@ -206,7 +209,8 @@ impl Connection {
             partial.filled += took;
             unread = got - took;
         }
-        self.look_at(core, &scratch[..unread]);
+        let at = self.look_at(core, &scratch[..unread]);
+        self.carry.extend_from_slice(&scratch[at..unread]);
     }
 
     /// Clients send a write's data right behind its header, in a call of its own: looking once more is cheaper
@@ -228,18 +232,21 @@ impl Connection {
         self.closing |= !self.paused;
     }
 
-    /// Works off what was kept. What is left of it goes to the spare list, so that nothing is allocated for that.
+    /// Works off what was kept.
     fn look_at_carry(&mut self, core: &mut Core) {
-        let mut carry = std::mem::replace(&mut self.carry, std::mem::take(&mut self.spare));
-        self.look_at(core, &carry);
-        carry.clear();
-        if carry.capacity() <= SPARE_MAX {
-            self.spare = carry;
+        let mut carry = std::mem::take(&mut self.carry);
+        self.looked_at += self.look_at(core, &carry[self.looked_at..]);
+        if !self.paused {
+            // Less than a header is left.
+            carry.drain(..self.looked_at);
+            carry.shrink_to(CARRY_ROOM);
+            self.looked_at = 0;
         }
+        self.carry = carry;
     }
 
-    /// Works off bytes; keeps what it cannot use yet.
-    fn look_at(&mut self, core: &mut Core, bytes: &[u8]) {
+    /// Works off bytes; returns how many: the others are of no use yet.
+    fn look_at(&mut self, core: &mut Core, bytes: &[u8]) -> usize {
         if self.partial.as_ref().is_some_and(|p| p.filled == p.buffer.len())
             && let Some(Partial { request, buffer, .. }) = self.partial.take()
         {
@@ -270,9 +277,7 @@ impl Connection {
             at += header.len();
             at += self.take(core, request, &bytes[at..]);
         }
-        if !self.closing && !self.dead {
-            self.carry.extend_from_slice(&bytes[at..]);
-        }
+        if self.closing || self.dead { bytes.len() } else { at }
     }
 
     /// Passes over data that nobody wants; returns how many of `there` bytes that were.
@@ -627,6 +632,8 @@ impl Session for Connection {
     }
 
     fn settle(&mut self, core: &mut Core, ring: Option<&mut SocketRing>) -> SessionState {
+        core.carried.changes(self.counted, self.carry.len());
+        self.counted = self.carry.len();
         let write = match ring {
             Some(ring) => {
                 self.send_by(core, ring);
@@ -653,6 +660,7 @@ impl Session for Connection {
     }
 
     fn left(&mut self, core: &mut Core) {
+        core.carried.changes(self.counted, 0);
         if let Some(tenant) = self.tenant.take() {
             core.close_tenant(tenant);
         }
@@ -694,7 +702,8 @@ impl Stream for Connection {
             rest = behind;
         }
         if self.carry.is_empty() {
-            return self.look_at(core, rest);
+            let at = self.look_at(core, rest);
+            return self.carry.extend_from_slice(&rest[at..]);
         }
         self.carry.extend_from_slice(rest);
         if !self.paused {

@@ -377,6 +377,7 @@ impl Served {
                     buffer.into_iter().for_each(|id| ring.give_back(id));
                 }
                 SocketEvent::Sent { result, .. } => session.sent(core, Some(result)),
+                SocketEvent::NotCancelled { .. } => self.ending = false,
                 SocketEvent::Readable { .. } => panic!("nothing is watched"),
             }
         }

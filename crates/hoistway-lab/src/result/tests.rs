@@ -1,6 +1,6 @@
 use super::*;
 use hoistway::target::Answer;
-use hoistway_run::{Histogram, Role};
+use hoistway_run::{Histogram, NamedFigure, Role};
 
 fn histogram(values: &[u64]) -> Histogram {
     let mut h = Histogram::new();

@@ -136,7 +136,7 @@ impl Results {
 
     /// The text of metrics.csv: nine significant digits.
     fn csv(&self) -> String {
-        metrics_csv(&self.run.metrics)
+        metrics_csv(&[&self.run])
     }
 
     fn _repr_html_(&self, py: Python<'_>) -> String {

@@ -52,7 +52,7 @@ fn reps(run: &Run) -> impl Iterator<Item = (&Cell, u32, &Rep)> {
 pub fn metrics(run: &Run) -> Table {
     let mut words: [Words; 8] = Default::default();
     let (mut value, mut rep) = (Vec::new(), Vec::new());
-    for m in &run.metrics {
+    for m in run.cells.iter().flat_map(|cell| run.rows_of(cell)) {
         let [experiment, drive, config, workload, metric, unit, source, bound] = &mut words;
         experiment.push(&m.experiment);
         drive.push(&m.drive);

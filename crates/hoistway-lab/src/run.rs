@@ -20,7 +20,7 @@ use crate::experiment::{Experiment, Options};
 use crate::registry::Registry;
 use crate::result::kept::{FinishedRun, Kept};
 use crate::result::{
-    Cell, ConfigInfo, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
+    Cell, ConfigInfo, DriveInfo, KnownNames, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
 use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
@@ -93,14 +93,11 @@ struct Coordinates {
     rep: u32,
 }
 
-impl Coordinates {
-    /// The run without the settings that only the first of a cell is asked for: of thousands they are megabytes.
-    fn of_first(self, mut run: FinishedRun) -> FinishedRun {
-        if self.rep > 0 {
-            (run.tunables, run.host) = (Vec::new(), Vec::new());
-        }
-        run
-    }
+/// What a cell's first run says of its settings: the others have the same.
+struct Settings {
+    place: Coordinates,
+    tunables: Vec<(String, u64)>,
+    host: Vec<(String, String)>,
 }
 
 impl Grid {
@@ -310,12 +307,8 @@ impl Grid {
     /// A run that is not kept, or can no longer be read.
     pub fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
         let places = self.places();
-        let load = |(index, place): (usize, &Coordinates)| {
-            kept.load(index).map(|run| place.of_first(run)).ok_or_else(gone)
-        };
-        let finished: Result<Vec<FinishedRun>, RunError> =
-            places.iter().enumerate().map(load).collect();
-        Ok(self.assemble(world, &places, finished?))
+        let load = |index| kept.load(index).ok_or_else(gone);
+        self.assemble(world, &places, (0..places.len()).map(load))
     }
 
     /// Puts together runs that were kept elsewhere; `load` has each by the names of its workload and configuration
@@ -333,9 +326,7 @@ impl Grid {
         let of = |p: &Coordinates| {
             load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep).ok_or_else(gone)
         };
-        let finished = places.iter().map(|p| of(p).map(|run| p.of_first(run)));
-        let finished: Result<Vec<FinishedRun>, RunError> = finished.collect();
-        Ok(self.assemble(world, &places, finished?))
+        self.assemble(world, &places, places.iter().map(of))
     }
 
     /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
@@ -364,14 +355,12 @@ impl Grid {
         let records = self.work_off(world, threads, stop, progress, kept, &all)?;
         let places = self.places();
         let finished = records.into_iter().zip(all).map(|(record, index)| {
-            let run = match record {
+            Ok(match record {
                 Stored::Held(record) => FinishedRun::decode(&record).expect("it was encoded here"),
                 Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
-            };
-            Ok(places[index].of_first(run))
+            })
         });
-        let finished: Result<Vec<FinishedRun>, RunError> = finished.collect();
-        Ok(self.assemble(world, &places, finished?))
+        self.assemble(world, &places, finished)
     }
 
     /// The same of a part of the grid: its runs are kept, and nothing is put together. Gives how many they are.
@@ -513,16 +502,20 @@ impl Grid {
         }
     }
 
+    /// Takes one run after the other: of each only its records stay.
     fn assemble(
         &self,
         world: &dyn World,
         places: &[Coordinates],
-        finished: Vec<FinishedRun>,
-    ) -> Run {
-        let manifest = self.manifest(world, places, &finished);
-        let mut cells: Vec<Cell> = Vec::new();
+        finished: impl Iterator<Item = Result<FinishedRun, RunError>>,
+    ) -> Result<Run, RunError> {
+        let (mut cells, mut settings): (Vec<Cell>, Vec<Settings>) = (Vec::new(), Vec::new());
+        let mut names = KnownNames::default();
         for (&place, run) in places.iter().zip(finished) {
+            let FinishedRun { mut rep, tunables, host } = run?;
+            names.share(&mut rep.figures);
             if place.rep == 0 {
+                settings.push(Settings { place, tunables, host });
                 cells.push(Cell {
                     drive: self.drives[place.drive].id.clone(),
                     config: self.configs[place.config].id.clone(),
@@ -531,30 +524,22 @@ impl Grid {
                 });
             }
             let cell = cells.last_mut().expect("repetition 0 comes first");
-            cell.reps.push(run.rep);
+            cell.reps.push(rep);
         }
-        derive(manifest, cells)
+        Ok(derive(self.manifest(world, &settings), cells))
     }
 
-    fn manifest(
-        &self,
-        world: &dyn World,
-        places: &[Coordinates],
-        finished: &[FinishedRun],
-    ) -> Manifest {
-        let by_drive = |of: &dyn Fn(&FinishedRun) -> Vec<(String, String)>,
-                        wanted: Option<usize>| {
+    fn manifest(&self, world: &dyn World, settings: &[Settings]) -> Manifest {
+        let by_drive = |of: &dyn Fn(&Settings) -> Vec<(String, String)>, wanted: Option<usize>| {
             let mut rows: Vec<(String, String, String)> = Vec::new();
-            for (place, run) in places.iter().zip(finished) {
-                if place.rep == 0 && wanted.is_none_or(|c| c == place.config) {
-                    let drive = &self.drives[place.drive].id;
-                    rows.extend(of(run).into_iter().map(|(n, v)| (drive.clone(), n, v)));
-                }
+            for first in settings.iter().filter(|s| wanted.is_none_or(|c| c == s.place.config)) {
+                let drive = &self.drives[first.place.drive].id;
+                rows.extend(of(first).into_iter().map(|(n, v)| (drive.clone(), n, v)));
             }
             unite(&rows)
         };
         let configs = self.configs.iter().enumerate().map(|(i, c)| {
-            let tunables = |o: &FinishedRun| {
+            let tunables = |o: &Settings| {
                 o.tunables.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
             };
             let number = |(name, value): (String, String)| {
@@ -676,7 +661,7 @@ fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
         device: outcome.device,
         marks: outcome.marks,
         trace_digest: outcome.trace_digest,
-        figures,
+        figures: figures.into(),
         monitor: outcome.monitor,
         files: files.collect(),
         targets: outcome.targets,

@@ -236,7 +236,7 @@ impl Session {
             finished[config * grid.reps as usize + rep as usize].clone()
         };
         let run = grid.gathered(&Sim, &|_, config, rep| place(config, rep))?;
-        Ok(Reported { html: html::render(&run), metrics: metrics_csv(&run.metrics) })
+        Ok(Reported { html: html::render(&run), metrics: metrics_csv(&[&run]) })
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
         }
         let report = ask(&mut session, json!({"ask": "report"}));
         let run = alone();
-        assert_eq!(report["done"]["metrics"], metrics_csv(&run.metrics));
+        assert_eq!(report["done"]["metrics"], metrics_csv(&[&run]));
         assert_eq!(report["done"]["html"], html::render(&run));
     }
 

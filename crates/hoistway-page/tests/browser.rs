@@ -64,7 +64,7 @@ fn alone() -> (String, String, String) {
         .duration(Some("500ms"));
     let grid = plan.grid(&mut |w| panic!("{w}")).unwrap();
     let run = grid.run(&Sim, 1, &AtomicBool::new(false), &|_| {}).unwrap();
-    (grid.command.clone(), metrics_csv(&run.metrics), html::render(&run))
+    (grid.command.clone(), metrics_csv(&[&run]), html::render(&run))
 }
 
 #[test]

@@ -8,49 +8,13 @@ use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::{Job, run};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Passes everything on, and counts bytes.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-fn grown(by: usize) {
-    let live = LIVE.fetch_add(by, Relaxed) + by;
-    PEAK.fetch_max(live, Relaxed);
-}
-
-// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grown(layout.size());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both exist for a moment.
-        grown(size);
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+#[path = "common/peak.rs"]
+mod peak;
 
 /// Peak of a run with `n` processes of `load`, in bytes.
-fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
+fn peak_of(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
     let drive = DriveFile::load("samsung-970-pro").unwrap();
     let spec = |i: u64| ProcSpec {
         name: format!("{load}{i}"),
@@ -82,17 +46,14 @@ fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
         seed: 1,
         trace: TraceMode::Off,
     };
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    run(&job, &mut |_: Instant| true).unwrap();
-    PEAK.load(Relaxed) - before
+    peak::of(|| run(&job, &mut |_: Instant| true).unwrap()).0
 }
 
 /// The cost of one more process: what all have in common goes out. Each reads some megabytes; what a process
 /// that runs for longer takes beside it is its histogram, 2 bytes per different latency.
 fn per_process(scheduler: &str, load: &str, params: &str) -> usize {
     let (few, many) = (50, 200);
-    let one = |n| peak(n, scheduler, load, params);
+    let one = |n| peak_of(n, scheduler, load, params);
     (one(many) - one(few)) / (many - few) as usize
 }
 

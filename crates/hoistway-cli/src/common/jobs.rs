@@ -35,6 +35,9 @@ pub struct Jobs {
     procs: BTreeMap<String, usize>,
 }
 
+/// Processes that have a row each.
+const APART: usize = 64;
+
 /// Jobs that a message names.
 const NAMED: usize = 5;
 
@@ -110,6 +113,24 @@ impl Jobs {
             Some(i) if proc == "target" => format!("{} (target)", self.file.jobs[i].name),
             _ => proc.into(),
         }
+    }
+
+    /// The rows of a cell: names, and the processes that each is of. Those of a job stand together where there are many.
+    fn rows(&self, cell: &Cell) -> Vec<(String, Vec<usize>)> {
+        let names = cell.reps.first().map_or(&[][..], |r| &r.procs[..]).iter().map(|p| &p.name);
+        let each = || names.clone().enumerate().map(|(i, name)| (self.label(name), vec![i]));
+        if names.len() <= APART {
+            return each().collect();
+        }
+        let mut jobs: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, name) in names.clone().enumerate() {
+            jobs.entry(self.number(name).unwrap_or(usize::MAX)).or_default().push(i);
+        }
+        let row = |(job, procs): (usize, Vec<usize>)| match (procs.len(), self.file.jobs.get(job)) {
+            (n, Some(job)) if n > 1 => (format!("{} x {n}", job.name), procs),
+            _ => (names.clone().nth(procs[0]).map_or_else(String::new, |n| self.label(n)), procs),
+        };
+        jobs.into_iter().map(row).collect()
     }
 
     /// Says which jobs have no result, since nothing of them was measured.
@@ -254,11 +275,10 @@ fn table(run: &Run, jobs: &Jobs) -> String {
     }
     let mut table = Table::new(&heads, if drives { 4 } else { 3 });
     for cell in &run.cells {
-        let procs = cell.reps.first().map_or(&[][..], |r| &r.procs[..]);
-        for (i, name) in procs.iter().map(|p| &p.name).enumerate() {
+        for (label, procs) in jobs.rows(cell) {
             for kind in ["read", "write"] {
-                let Some(figures) = figures(cell, i, kind) else { continue };
-                let mut row = vec![cell.config.clone(), jobs.label(name), kind.to_string()];
+                let Some(figures) = figures(cell, &procs, kind) else { continue };
+                let mut row = vec![cell.config.clone(), label.clone(), kind.to_string()];
                 if drives {
                     row.insert(0, cell.drive.clone());
                 }
@@ -270,26 +290,32 @@ fn table(run: &Run, jobs: &Jobs) -> String {
     format!("jobs, each over the time from its first call to its last\n\n{}", table.render())
 }
 
-/// Of process `i` over all repetitions: calls per second, MB/s, mean and percentiles of the latency in ms.
-fn figures(cell: &Cell, i: usize, phase: &str) -> Option<Vec<String>> {
-    let (mut latency, mut seconds, mut bytes, mut ios) = (Histogram::new(), 0.0, 0u64, 0u64);
-    for rep in &cell.reps {
-        let proc = rep.procs.get(i)?;
-        let Some(phase) = proc.phases.iter().find(|p| p.name == phase && p.ios > 0) else {
-            continue;
-        };
-        latency.merge(&phase.latency);
-        let begin = phase.begin.unwrap_or_default();
-        seconds += phase.end.unwrap_or(rep.measured).0.saturating_sub(begin.0) as f64 / 1e9;
-        bytes += phase.bytes;
-        ios += phase.ios;
+/// Of these processes over all repetitions: calls per second and MB/s of all, mean and percentiles of the latency in ms.
+fn figures(cell: &Cell, procs: &[usize], phase: &str) -> Option<Vec<String>> {
+    let (mut latency, mut iops, mut rate) = (Histogram::new(), 0.0, 0.0);
+    for &i in procs {
+        let (mut seconds, mut bytes, mut ios) = (0.0, 0u64, 0u64);
+        for rep in &cell.reps {
+            let proc = rep.procs.get(i)?;
+            let Some(phase) = proc.phases.iter().find(|p| p.name == phase && p.ios > 0) else {
+                continue;
+            };
+            latency.merge(&phase.latency);
+            let begin = phase.begin.unwrap_or_default();
+            seconds += phase.end.unwrap_or(rep.measured).0.saturating_sub(begin.0) as f64 / 1e9;
+            bytes += phase.bytes;
+            ios += phase.ios;
+        }
+        if seconds > 0.0 {
+            (iops, rate) = (iops + ios as f64 / seconds, rate + bytes as f64 / seconds);
+        }
     }
     let ms = |ns: f64| number_text((ns / 1e3).round() / 1e3);
     let rank = |n, of| latency.quantile(n, of).map_or_else(String::new, |ns| ms(ns as f64));
-    (ios > 0 && seconds > 0.0).then(|| {
+    (iops > 0.0).then(|| {
         vec![
-            number_text((ios as f64 / seconds).round()),
-            number_text((bytes as f64 / seconds / 1e4).round() / 1e2),
+            number_text(iops.round()),
+            number_text((rate / 1e4).round() / 1e2),
             latency.mean().map_or_else(String::new, ms),
             rank(1, 2),
             rank(99, 100),

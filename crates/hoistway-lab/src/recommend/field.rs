@@ -517,7 +517,7 @@ fn late_share(reps: &[Rep]) -> Option<f64> {
 /// Figures of all repetitions together.
 fn totals(reps: &[Rep], names: [&str; 2]) -> Option<[f64; 2]> {
     let all = |name: &str| -> Option<f64> {
-        let of = |rep: &Rep| Some(rep.figures.iter().find(|f| f.name == name)?.value as f64);
+        let of = |rep: &Rep| rep.figures.get(name).map(|value| value as f64);
         Some(sum(reps.iter().map(of).collect::<Option<Vec<_>>>()?))
     };
     Some([all(names[0])?, all(names[1])?])
@@ -569,8 +569,7 @@ fn value(
             shares.worst_met().map(|met| Bounded::from(1.0 - met.min(1.0)))
         }
         Aspect::Processor => {
-            let figure = rep.figures.iter().find(|f| f.name == PROCESSOR_FIGURE)?;
-            Some(Bounded::from(figure.value as f64))
+            rep.figures.get(PROCESSOR_FIGURE).map(|value| Bounded::from(value as f64))
         }
     }
 }

@@ -223,7 +223,7 @@ fn what_kept_the_processors_busy_is_said_and_makes_the_answer_less_sure() {
         for cell in run.cells.iter_mut().filter(|c| c.config == "none") {
             for rep in &mut cell.reps {
                 for (name, value) in [("machine_cpu_ns", busy), ("machine_idle_ns", 100 - busy)] {
-                    rep.figures.push(NamedFigure { name: name.into(), of: None, value });
+                    add_figure(rep, name, value);
                 }
             }
         }
@@ -237,6 +237,13 @@ fn what_kept_the_processors_busy_is_said_and_makes_the_answer_less_sure() {
     assert!(said.place.ends_with("/w0"), "{said:?}");
 }
 
+/// Another figure of the repetition.
+fn add_figure(rep: &mut Rep, name: &str, value: i64) {
+    let figure = |(name, value): (&str, i64)| NamedFigure { name: name.into(), of: None, value };
+    let all = rep.figures.iter().chain([(name, value)]).map(figure).collect::<Vec<_>>();
+    rep.figures = all.into();
+}
+
 /// A mix in which BFQ is short of processors, beside a wait that it shortens.
 fn short_of_processors(kept: f64, busy: &[(&str, i64)], rows: &[(&str, String)]) -> Run {
     let mixes = [(5.0, 100.0), (5.0, 100.0), (5.0, kept)];
@@ -247,7 +254,7 @@ fn short_of_processors(kept: f64, busy: &[(&str, i64)], rows: &[(&str, String)])
         let busy = busy.iter().find(|b| b.0 == cell.workload).map_or(50, |b| b.1);
         for rep in &mut cell.reps {
             for (name, value) in [("machine_cpu_ns", busy), ("machine_idle_ns", 100 - busy)] {
-                rep.figures.push(NamedFigure { name: name.into(), of: None, value });
+                add_figure(rep, name, value);
             }
         }
     }
@@ -287,7 +294,7 @@ fn an_emulated_drive_that_is_late_is_not_judged() {
         for cell in run.cells.iter_mut().filter(|c| c.config == "none" && c.workload == "w1") {
             for rep in &mut cell.reps {
                 for (name, value) in [("drive_modelled_ns", 1000), ("drive_late_ns", late)] {
-                    rep.figures.push(NamedFigure { name: name.into(), of: None, value });
+                    add_figure(rep, name, value);
                 }
             }
         }
@@ -540,9 +547,7 @@ fn an_emulated_drive_that_kept_up_is_judged_however_busy_the_processors_were() {
                 ("drive_modelled_ns", 10_000),
                 ("drive_late_ns", late),
             ];
-            let figure =
-                |(name, value): (&str, i64)| NamedFigure { name: name.into(), of: None, value };
-            rep.figures.extend(figures.map(figure));
+            figures.into_iter().for_each(|(name, value)| add_figure(rep, name, value));
         }
         ask(&run, "desktop")
     };

@@ -139,7 +139,8 @@ impl Results {
     }
 
     fn collect(&mut self, run: &Run) {
-        for m in run.metrics.iter().filter(|m| m.source == run.manifest.world) {
+        let rows = run.cells.iter().flat_map(|cell| run.rows_of(cell));
+        for m in rows.filter(|m| m.source == run.manifest.world) {
             let interval = m.metric.strip_suffix("_ci99");
             let metric = interval.unwrap_or(&m.metric);
             let key = [&*m.drive, &m.config, &m.workload, metric].map(str::to_string);

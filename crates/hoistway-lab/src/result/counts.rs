@@ -81,7 +81,7 @@ impl Sink<'_> {
         let cell = self.cell;
         for name in names(cell) {
             let each: Vec<_> = cell.reps.iter().map(|rep| values(rep, name)).collect();
-            for (number, values) in (1..).zip(&each) {
+            for (number, values) in self.each(&each) {
                 for (metric, unit, value) in values {
                     self.put_in(&cell.workload, metric.clone(), unit, *value, Some(number));
                 }
@@ -113,8 +113,9 @@ mod tests {
             reps: (1..=3).map(rep).collect(),
         };
         let run = derive(tests::manifest(), vec![cell]);
+        let rows = run.rows_of(&run.cells[0]);
         let value = |metric: &str, rep| {
-            let found = run.metrics.iter().find(|m| m.metric == metric && m.rep == rep);
+            let found = rows.iter().find(|m| m.metric == metric && m.rep == rep);
             found.unwrap_or_else(|| panic!("{metric} {rep:?}")).value
         };
         assert_eq!(value("a_of_tests", Some(3)), Some(13.0));

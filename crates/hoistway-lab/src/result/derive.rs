@@ -29,40 +29,34 @@ const LIMITS: &[(&str, Nanos)] = &[
 /// A target with fewer I/Os per run than this is flagged.
 const FEW_SAMPLES: u64 = 30;
 
-/// Metrics and flags of raw records: the only way a [`Run`] comes into being.
+/// Metrics and flags of raw records: the only way a [`Run`] comes into being. Of thousands of repetitions each has some
+/// forty rows: they are made when they are asked for ([`Run::rows_of`]), cell by cell.
 pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
     let reference = reference(&manifest).map(str::to_string);
     let (mut metrics, mut warnings, mut comparisons) = (Vec::new(), Vec::new(), Vec::new());
     for cell in &cells {
-        let names =
-            [&manifest.world, &manifest.experiment, &cell.drive, &cell.config, &cell.workload];
-        let names = names.map(Name::from);
-        let mut sink = Sink { names, cell, metrics: &mut metrics };
         let beside = beside(&cells, cell);
         let judge = Judge::of(&manifest, beside.iter().copied());
-        for (i, rep) in cell.reps.iter().enumerate() {
-            sink.repetition(i as u32 + 1, rep);
-        }
-        sink.over_repetitions();
-        let free = beside.iter().find(|c| Some(&c.config) == reference.as_ref());
-        if let Some(free) = free.filter(|free| free.config != cell.config) {
-            let metrics = judge::quantities(judge, &beside);
-            comparisons.extend(sink.over_reference(&manifest, free, &metrics));
-        }
-        sink.slowdown(&manifest, &cells);
-        sink.over_alone(&manifest, &cells);
-        if judge == Judge::Share {
-            sink.shares(&manifest);
-        }
-        sink.published(&cell.workload);
-        sink.counts();
-        comparisons.extend(sink.phases(&cells, reference.as_deref()));
+        let mut sink = Sink::new(&manifest, cell, Reps::Together, &mut metrics);
+        comparisons.extend(sink.all(&manifest, &cells, &beside, judge));
         warnings.extend(flags(cell));
         if let Some(reference) = &reference {
             warnings.extend(loss_of_control(&manifest, judge, cell, &beside, reference));
         }
     }
     Run { manifest, cells, metrics, comparisons, flags: warnings }
+}
+
+impl Run {
+    /// All rows of a cell in `metrics.csv`, in their order: those of [`Run::metrics`], and of each repetition.
+    pub fn rows_of(&self, cell: &Cell) -> Vec<Metric> {
+        let beside = beside(&self.cells, cell);
+        let judge = Judge::of(&self.manifest, beside.iter().copied());
+        let mut rows = Vec::new();
+        let mut sink = Sink::new(&self.manifest, cell, Reps::Each, &mut rows);
+        sink.all(&self.manifest, &self.cells, &beside, judge);
+        rows
+    }
 }
 
 /// The cells of the same drive and workload, this one among them.
@@ -145,9 +139,18 @@ fn values(rep: &Rep) -> Vec<RepQuantity> {
 
 /// Of the requests sent to the drive the part that the scheduler chose among several; `None` where it is not counted.
 fn choice(rep: &Rep) -> Option<f64> {
-    let of = |name: &str| rep.figures.iter().find(|f| f.name == name).map(|f| f.value as f64);
+    let of = |name: &str| rep.figures.get(name).map(|value| value as f64);
     let issued = of("requests_issued").filter(|&n| n > 0.0)?;
     Some(of("requests_chosen")? / issued)
+}
+
+/// Which rows are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reps {
+    /// Those over all repetitions.
+    Together,
+    /// Those of each repetition as well.
+    Each,
 }
 
 /// Writes the metrics of one cell.
@@ -155,10 +158,61 @@ pub(super) struct Sink<'a> {
     /// World, experiment, drive, configuration, workload.
     names: [Name; 5],
     pub(super) cell: &'a Cell,
+    reps: Reps,
     metrics: &'a mut Vec<Metric>,
 }
 
-impl Sink<'_> {
+impl<'a> Sink<'a> {
+    fn new(
+        manifest: &Manifest,
+        cell: &'a Cell,
+        reps: Reps,
+        metrics: &'a mut Vec<Metric>,
+    ) -> Sink<'a> {
+        let names =
+            [&manifest.world, &manifest.experiment, &cell.drive, &cell.config, &cell.workload];
+        Sink { names: names.map(Name::from), cell, reps, metrics }
+    }
+
+    /// Every row of the cell; and how it compares with the reference.
+    fn all(
+        &mut self,
+        manifest: &Manifest,
+        cells: &[Cell],
+        beside: &[&Cell],
+        judge: Judge,
+    ) -> Vec<Compared> {
+        let (cell, reference) = (self.cell, reference(manifest));
+        let mut comparisons = Vec::new();
+        for (number, rep) in self.each(&cell.reps) {
+            self.repetition(number, rep);
+        }
+        self.over_repetitions();
+        let free = beside.iter().find(|c| Some(c.config.as_str()) == reference);
+        if let Some(free) = free.filter(|free| free.config != cell.config) {
+            let metrics = judge::quantities(judge, beside);
+            comparisons.extend(self.over_reference(manifest, free, &metrics));
+        }
+        self.slowdown(manifest, cells);
+        self.over_alone(manifest, cells);
+        if judge == Judge::Share {
+            self.shares(manifest);
+        }
+        self.published(&cell.workload);
+        self.counts();
+        comparisons.extend(self.phases(cells, reference));
+        comparisons
+    }
+
+    /// Repetitions that have rows of their own, with their numbers.
+    pub(super) fn each<'b, T>(
+        &self,
+        reps: &'b [T],
+    ) -> impl Iterator<Item = (u32, &'b T)> + use<'b, T> {
+        let wanted = if self.reps == Reps::Each { reps } else { &[] };
+        (1..).zip(wanted)
+    }
+
     fn put(
         &mut self,
         metric: impl Into<Cow<'static, str>>,
@@ -361,7 +415,7 @@ impl Sink<'_> {
         let of =
             |rep: &Rep| share_values(&Shares::of(manifest, workload, std::slice::from_ref(rep)));
         let each: Vec<_> = cell.reps.iter().map(of).collect();
-        for (number, values) in (1..).zip(&each) {
+        for (number, values) in self.each(&each) {
             for &(metric, unit, value) in values {
                 self.put(metric, unit, value, Some(number));
             }

@@ -15,7 +15,7 @@
 
 use super::kept::{compressed, plain};
 use super::room::{self, Meter, Room, Together};
-use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, histograms, records};
+use super::{Cell, Manifest, Metric, Name, Rep, Run, csv, derive, histograms, records};
 use crate::words::unquoted;
 use flate2::read::GzDecoder;
 use hoistway_files::input::{self, Limit, ReadError};
@@ -211,7 +211,7 @@ impl Run {
         let place = dir.place(metrics)?;
         let mut draft = BufWriter::new(place.draft(Kind::Named)?);
         let io = |error| PlaceError::Io { path: place.path(), error };
-        write_metrics(&self.metrics, &mut draft).map_err(io)?;
+        write_metrics(&[self], &mut draft).map_err(io)?;
         draft.into_inner().map_err(|e| io(e.into_error()))?.finish()?;
         file(series, &compressed(|out| self.series_csv(out)))?;
         // What an older version wrote would be out of date beside it.
@@ -256,39 +256,33 @@ impl Run {
     }
 }
 
-/// `metrics.csv` with its header.
-pub fn metrics_csv(metrics: &[Metric]) -> String {
-    let text = plain(|out| write_metrics(metrics, out));
+/// `metrics.csv` of these runs, with its header.
+pub fn metrics_csv(runs: &[&Run]) -> String {
+    let text = plain(|out| write_metrics(runs, out));
     String::from_utf8(text).expect("it was written as text")
 }
 
-/// The same, line by line: a grid of thousands of runs has megabytes of it.
-fn write_metrics(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
+/// The same, cell by cell: a grid of thousands of runs has megabytes of it.
+fn write_metrics(runs: &[&Run], out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::new();
     csv::push_line(&mut text, METRIC_COLUMNS.iter().copied());
-    for m in metrics {
-        let value = m.value.map_or_else(String::new, number_text);
-        let rep = m.rep.map_or_else(String::new, |r| r.to_string());
-        csv::push_line(
-            &mut text,
-            [
-                m.experiment.as_str(),
-                &m.drive,
-                &m.config,
-                &m.workload,
-                &m.metric,
-                &m.unit,
-                &value,
-                &rep,
-                &m.source,
-                m.bound.sign(),
-            ],
-        );
-        out.write_all(text.as_bytes())?;
-        text.clear();
+    for run in runs {
+        for cell in &run.cells {
+            run.rows_of(cell).iter().for_each(|m| push_metric(&mut text, m));
+            out.write_all(text.as_bytes())?;
+            text.clear();
+        }
     }
     // Without a row, the header.
     out.write_all(text.as_bytes())
+}
+
+fn push_metric(text: &mut String, m: &Metric) {
+    let value = m.value.map_or_else(String::new, number_text);
+    let rep = m.rep.map_or_else(String::new, |r| r.to_string());
+    let (cell, of) = ([&m.drive, &m.config, &m.workload], [&*m.metric, &m.unit, &value, &rep]);
+    let names = std::iter::once(&m.experiment).chain(cell).map(Name::as_str);
+    csv::push_line(text, names.chain(of).chain([m.source.as_str(), m.bound.sign()]));
 }
 
 /// A number with at most nine significant digits and no exponent.

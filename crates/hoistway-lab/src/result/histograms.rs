@@ -149,6 +149,7 @@ impl<'de> Visitor<'de> for RepsSeed<'_> {
             let Some(mut rep) = list.next_element::<Rep>()? else { return Ok(reps) };
             self.0.rep(&rep).map_err(A::Error::custom)?;
             tighten(&mut rep);
+            self.0.share_names(&mut rep.figures);
             reps.push(rep);
         }
     }
@@ -157,7 +158,6 @@ impl<'de> Visitor<'de> for RepsSeed<'_> {
 /// A list that was read has grown by doubling; a grid has thousands of these.
 fn tighten(rep: &mut Rep) {
     rep.procs.shrink_to_fit();
-    rep.figures.shrink_to_fit();
     for proc in &mut rep.procs {
         proc.intervals.shrink_to_fit();
         proc.phases.shrink_to_fit();

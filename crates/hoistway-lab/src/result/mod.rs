@@ -7,6 +7,7 @@ pub mod counts;
 pub mod csv;
 mod derive;
 mod directory;
+mod figures;
 mod histograms;
 mod judge;
 pub mod kept;
@@ -22,6 +23,8 @@ mod target;
 
 pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, reference, rep_value};
 pub use directory::{DirectoryError, METRIC_COLUMNS, holds_runs, metrics_csv, number_text};
+pub(crate) use figures::KnownNames;
+pub use figures::RepFigures;
 pub use judge::Judge;
 pub use kind::Kind;
 pub use room::Together;
@@ -30,7 +33,7 @@ pub use target::{Target, pooled, target};
 use crate::judge::Compared;
 use crate::stats::Bound;
 use hoistway::Nanos;
-use hoistway_run::{DeviceRecord, Interval, Mark, Monitor, NamedFigure, ProcRecord, TargetRecord};
+use hoistway_run::{DeviceRecord, Interval, Mark, Monitor, ProcRecord, TargetRecord};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -158,7 +161,7 @@ pub struct Rep {
     /// The device.
     pub device: DeviceRecord,
     /// Figures of host, scheduler and controllers.
-    pub figures: Vec<NamedFigure>,
+    pub figures: RepFigures,
     /// How the latency targets stand at the end. Absent in older runs, and under schedulers that take none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetRecord>,
@@ -291,7 +294,7 @@ pub struct Run {
     pub manifest: Manifest,
     /// Every cell, in the order drive, workload, configuration of the manifest.
     pub cells: Vec<Cell>,
-    /// Derived metrics.
+    /// Derived metrics over all repetitions, and published values; those of each repetition: [`Run::rows_of`].
     pub metrics: Vec<Metric>,
     /// How the cells compare with the reference configuration.
     pub comparisons: Vec<Compared>,

@@ -158,7 +158,7 @@ impl Sink<'_> {
             let of = |rep: &'_ Rep| phases(rep).into_iter().position(|p| p.name == name);
             let found = |rep| of(rep).map(|i| phases(rep).swap_remove(i));
             let all: Vec<Option<Phase<'_>>> = cell.reps.iter().map(found).collect();
-            for (number, phase) in (1..).zip(&all) {
+            for (number, phase) in self.each(&all) {
                 let Some(phase) = phase else { continue };
                 for (metric, unit, value) in phase.values() {
                     self.put_in(&row, metric, unit, value, Some(number));

@@ -4,8 +4,7 @@ use super::Cell;
 
 /// The value of a figure in the repetition of the cell where it is largest.
 pub fn figure(cell: &Cell, name: &str) -> Option<i64> {
-    let all = cell.reps.iter().flat_map(|r| &r.figures).filter(|f| f.name == name);
-    all.map(|f| f.value).max()
+    cell.reps.iter().flat_map(|r| r.figures.of_name(name)).max()
 }
 
 /// So much later than the recording, over its length, is behind.
@@ -72,9 +71,12 @@ mod tests {
 
     fn cell(figures: &[(&str, i64)]) -> Cell {
         let mut rep = rep(1, 1000, "done");
-        rep.figures = (figures.iter())
-            .map(|&(name, value)| NamedFigure { name: format!("replay.{name}"), of: None, value })
-            .collect();
+        let figures = (figures.iter()).map(|&(name, value)| NamedFigure {
+            name: format!("replay.{name}"),
+            of: None,
+            value,
+        });
+        rep.figures = figures.collect::<Vec<_>>().into();
         let (drive, config, workload) = ("d".into(), "none".into(), "trace".into());
         Cell { drive, config, workload, reps: vec![rep] }
     }

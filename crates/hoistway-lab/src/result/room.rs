@@ -4,7 +4,7 @@
 //! table. So the text is metered as it is decompressed, and what is kept of it is charged by its size in memory before
 //! the next piece is read.
 
-use super::{Cell, Rep};
+use super::{Cell, KnownNames, Rep, RepFigures};
 use crate::experiment::bounds::RUNS_MAX;
 use hoistway_run::{Histogram, Interval, PhaseRecord, ProcRecord};
 use std::cell::{Cell as Shared, RefCell};
@@ -74,6 +74,8 @@ pub(super) struct Room {
     rep: Shared<u64>,
     /// Names of phases and counts.
     names: RefCell<BTreeSet<String>>,
+    /// Names of figures.
+    figures: RefCell<KnownNames>,
     /// All counters added up: no sum over some of them is too large for 64 bits.
     counted: Shared<u64>,
 }
@@ -88,6 +90,7 @@ impl Room {
             file: Shared::new(TEXT_MAX),
             rep: Shared::new(REP_TEXT_MAX),
             names: RefCell::default(),
+            figures: RefCell::default(),
             counted: Shared::new(0),
         }
     }
@@ -127,7 +130,7 @@ impl Room {
             .set(left.ok_or_else(|| format!("more than {RUNS_MAX} repetitions in all cells"))?);
         let named = |name: &str, bytes: usize| NAME + name.len() + bytes;
         let procs = rep.procs.iter().map(memory_of);
-        let figures = rep.figures.iter().map(|f| named(&f.name, 2 * size_of_val(f)));
+        let figures = rep.figures.iter().map(|(name, value)| named(name, 2 * size_of_val(&value)));
         let targets = rep.targets.iter().map(|t| named(&t.group, 2 * size_of_val(t)));
         let lists: usize = procs.chain(figures).chain(targets).sum();
         self.take(2 * size_of::<Rep>() + METRICS + rep.device.device_time.memory() + lists)?;
@@ -142,6 +145,11 @@ impl Room {
         }
         self.count(d.device_time.overflow())?;
         rep.procs.iter().try_for_each(|p| self.count_proc(p))
+    }
+
+    /// Lets figures share the names of others that were read.
+    pub(super) fn share_names(&self, figures: &mut RepFigures) {
+        self.figures.borrow_mut().share(figures);
     }
 
     /// Names that become rows of `metrics.csv`.

@@ -1,6 +1,6 @@
 use super::*;
 use hoistway::target::Answer;
-use hoistway_run::{Histogram, Role};
+use hoistway_run::{Histogram, NamedFigure, Role};
 
 fn histogram(values: &[u64]) -> Histogram {
     let mut h = Histogram::new();
@@ -79,7 +79,7 @@ pub(crate) fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
             answer: Answer::Loss { best_p99: Nanos::ms(2), cost_permille: Some(120) },
         }],
         trace_digest: u64::MAX - seed,
-        figures: vec![NamedFigure { name: "x_ns".into(), of: Some(3), value: -4 }],
+        figures: vec![NamedFigure { name: "x_ns".into(), of: Some(3), value: -4 }].into(),
     }
 }
 
@@ -273,8 +273,8 @@ fn damaged_records_are_refused_with_file_and_line() {
 
 fn value(run: &Run, config: usize, metric: &str, rep: Option<u32>) -> Option<f64> {
     let id = &run.manifest.configs[config].id;
-    let mut found = run
-        .metrics
+    let rows: Vec<_> = run.cells.iter().flat_map(|cell| run.rows_of(cell)).collect();
+    let mut found = rows
         .iter()
         .filter(|m| m.metric == metric && &m.config == id && m.rep == rep && m.source == "sim");
     let first = found.next().unwrap_or_else(|| panic!("no {metric}"));
@@ -297,6 +297,9 @@ fn metrics_are_means_of_repetitions_and_percentiles_of_all_samples() {
     assert_eq!(value(&run, 0, "jain_interferers", Some(1)), Some(0.8));
     let both = run_with("target");
     assert!((value(&both, 1, "latency_avg_ratio", None).unwrap() - 0.25).abs() < 1e-12);
+    let mut rows: Vec<_> = run.cells.iter().flat_map(|cell| run.rows_of(cell)).collect();
+    rows.retain(|m| m.rep.is_none());
+    assert_eq!(rows, run.metrics, "what is kept is a part of all");
     let published: Vec<_> = run.metrics.iter().filter(|m| m.source != "sim").collect();
     assert_eq!(published.len(), 1);
     assert_eq!((published[0].config.as_str(), published[0].value), ("none-none", Some(39.0)));
@@ -329,7 +332,7 @@ fn an_unfinished_io_makes_bounds_and_is_flagged() {
     assert!(
         !run.flags.iter().any(|(at, text)| at.contains("none-none") && text.contains("censored"))
     );
-    let csv = metrics_csv(&run.metrics);
+    let csv = metrics_csv(&[&run]);
     let line = csv.lines().find(|l| l.contains("mq-deadline") && l.contains(",latency_max,ms,"));
     assert!(line.is_some_and(|l| l.ends_with(",60000,1,sim,>")), "{line:?}");
 }

@@ -10,8 +10,7 @@ const JSON_SCHEMA: u32 = 1;
 
 /// The metrics of all runs under one header.
 pub fn all_csv(runs: &[(&Run, &Path)]) -> String {
-    let all: Vec<Metric> = runs.iter().flat_map(|(run, _)| run.metrics.clone()).collect();
-    metrics_csv(&all)
+    metrics_csv(&runs.iter().map(|(run, _)| *run).collect::<Vec<_>>())
 }
 
 /// One run as an object, several as a list of them.
@@ -36,13 +35,14 @@ pub fn comparison_json(c: &Comparison) -> serde_json::Value {
 }
 
 fn json(run: &Run, dir: &Path) -> serde_json::Value {
-    let metric = |x: &Metric| {
+    let metric = |x: Metric| {
         serde_json::json!({
             "experiment": x.experiment, "drive": x.drive, "config": x.config,
             "workload": x.workload, "metric": x.metric, "unit": x.unit, "value": x.value,
             "rep": x.rep, "source": x.source, "bound": x.bound.sign(),
         })
     };
+    let metrics = run.cells.iter().flat_map(|cell| run.rows_of(cell)).map(metric);
     let compared = |c: &Compared| {
         let mut of = comparison_json(&c.comparison);
         of["drive"] = c.drive.as_str().into();
@@ -62,7 +62,7 @@ fn json(run: &Run, dir: &Path) -> serde_json::Value {
         "reps": run.manifest.reps,
         "directory": dir.display().to_string(),
         "report": dir.join("report.html").display().to_string(),
-        "metrics": run.metrics.iter().map(metric).collect::<Vec<_>>(),
+        "metrics": metrics.collect::<Vec<_>>(),
         "comparisons": run.comparisons.iter().map(compared).collect::<Vec<_>>(),
         "flags": run.flags.iter().map(flag).collect::<Vec<_>>(),
     })

@@ -18,7 +18,7 @@ use crate::common::worlds::{choose, leave_out};
 use crate::failure::Failure;
 use hoistway_files::Dir;
 use hoistway_lab::grid::USUAL;
-use hoistway_lab::result::{Metric, Run, holds_runs, metrics_csv};
+use hoistway_lab::result::{Run, holds_runs, metrics_csv};
 use hoistway_lab::validate::rows;
 use hoistway_lab::words::shell_word;
 use std::fmt::Write as _;
@@ -77,9 +77,8 @@ fn report(options: &Compare, worlds: &[String], all: &[OfWorld]) -> Result<(), F
     let names: Vec<&str> = worlds.iter().map(String::as_str).collect();
     let (reference, others) = names.split_first().expect("there are several worlds");
     if options.common.csv {
-        let runs = all.iter().flat_map(|(runs, _)| runs);
-        let metrics: Vec<Metric> = runs.flat_map(|run| run.metrics.clone()).collect();
-        print(&metrics_csv(&metrics))?;
+        let runs: Vec<&Run> = all.iter().flat_map(|(runs, _)| runs).collect();
+        print(&metrics_csv(&runs))?;
     }
     let (first, behind) = all.split_first().expect("there are several worlds");
     let mut text = String::new();

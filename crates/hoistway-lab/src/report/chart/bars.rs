@@ -6,6 +6,7 @@ use super::super::svg::{AxisUnit, FINEST, Scale, Svg, WIDTH, letter, number};
 use super::shorten;
 use crate::result::Spread;
 use crate::stats::{Bound, Bounded};
+use std::collections::BTreeSet;
 
 /// A bar with its error bar.
 pub(in super::super) struct Bar {
@@ -172,9 +173,8 @@ pub(in super::super) fn parts(id: &str, title: &str, rows: &[Parts]) -> String {
     let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
     let x = Scale::linear(1.0, AxisUnit::Share, layout.left, RIGHT);
     let tip = |r: &Parts| {
-        let each =
-            r.values.iter().map(|(who, v)| format!("{who} {}", AxisUnit::Share.value(round(*v))));
-        format!("{} {}: {}", letter(r.key), r.label, each.collect::<Vec<_>>().join(", "))
+        let each = named(&r.values, |v| AxisUnit::Share.value(round(v)));
+        format!("{} {}: {each}", letter(r.key), r.label)
     };
     let about = rows.iter().map(tip).collect::<Vec<_>>().join("; ");
     let mut svg = Svg::open(id, layout.height(), title, &about);
@@ -206,6 +206,17 @@ pub(in super::super) fn parts(id: &str, title: &str, rows: &[Parts]) -> String {
     svg.close()
 }
 
+/// Most values that are named each: a page with a hundred thousand names is of no use to anybody.
+const NAMED: usize = 256;
+
+/// Names and values; of many the first ones.
+fn named(values: &[(String, f64)], text: impl Fn(f64) -> String) -> String {
+    let each = values.iter().take(NAMED).map(|(who, v)| format!("{who} {}", text(*v)));
+    let more = values.len().saturating_sub(NAMED);
+    let rest = (more > 0).then(|| format!("and {more} more"));
+    each.chain(rest).collect::<Vec<_>>().join(", ")
+}
+
 /// To a tenth of a percent.
 fn round(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
@@ -220,10 +231,7 @@ pub(in super::super) fn spots(id: &str, title: &str, rows: &[Spots]) -> String {
         true => Scale::fitting(&values, most, AxisUnit::Rate, layout.left, RIGHT),
         false => Scale::linear(most, AxisUnit::Rate, layout.left, RIGHT),
     };
-    let tip = |r: &Spots| {
-        let each = r.values.iter().map(|(who, v)| format!("{who} {}", AxisUnit::Rate.value(*v)));
-        format!("{}: {}", r.label, each.collect::<Vec<_>>().join(", "))
-    };
+    let tip = |r: &Spots| format!("{}: {}", r.label, named(&r.values, |v| AxisUnit::Rate.value(v)));
     let span = |r: &Spots| {
         let of = || r.values.iter().map(|v| v.1);
         let (least, most) = (of().fold(f64::INFINITY, f64::min), of().fold(0.0, f64::max));
@@ -244,8 +252,13 @@ pub(in super::super) fn spots(id: &str, title: &str, rows: &[Spots]) -> String {
         layout.label(&mut svg, i, row.key, &row.label);
         let (least, most) = span(row);
         svg.line("grid", x.at(least), mid, x.at(most), mid);
-        for (_, v) in &row.values {
-            svg.line("spot", x.at(*v), y, x.at(*v), y + layout.bar);
+        let many = row.values.len() > NAMED;
+        let mut drawn = BTreeSet::new();
+        for at in row.values.iter().map(|v| x.at(v.1)) {
+            // Coordinates have one digit behind the point.
+            if !many || drawn.insert((at * 10.0).round() as i64) {
+                svg.line("spot", at, y, at, y + layout.bar);
+            }
         }
         svg.text("t val", x.at(most) + 6.0, mid + 4.0, &row.note);
         svg.end();
@@ -346,3 +359,27 @@ const DOT: f64 = 5.0;
 const TOP: f64 = 6.0;
 /// Where the axis ends: the rest is for the values behind the bars.
 const RIGHT: f64 = WIDTH - 72.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_processes_strokes_are_drawn_once_and_the_first_are_named() {
+        let chart = |n: u32| {
+            let values = (0..n).map(|i| (format!("p{i}"), 1.0 + f64::from(i % 7)));
+            let row = Spots {
+                key: 0,
+                label: "bfq".into(),
+                values: values.collect(),
+                note: String::new(),
+            };
+            spots("id", "title", &[row])
+        };
+        let (few, many) = (chart(200), chart(100_000));
+        assert_eq!((few.matches("\"spot\"").count(), few.contains(" more")), (200, false));
+        assert!(few.contains("p199 4") && many.contains("p255 4") && !many.contains("p256 "));
+        assert!(many.contains("and 99744 more"));
+        assert_eq!(many.matches("\"spot\"").count(), 7);
+    }
+}

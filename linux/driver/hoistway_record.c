@@ -256,6 +256,9 @@ static char *put_op(char *to, blk_opf_t opf)
 	switch (opf & REQ_OP_MASK) {
 	case REQ_OP_READ:
 		*to++ = 'R';
+		/* Somebody waits for any read; ADIOS goes by the flag itself. */
+		if (opf & REQ_SYNC)
+			*to++ = 'S';
 		break;
 	case REQ_OP_WRITE:
 		*to++ = op_is_sync(opf) ? 'W' : 'A';

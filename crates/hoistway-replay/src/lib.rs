@@ -48,7 +48,7 @@
 //!   sample     "unsent" follows: a flush that a process asked for is over
 //! ```
 //!
-//! `op` is also D (discard) and O (others), with a suffix N where nothing may join. `ns` is exact.
+//! `op` is also RS (a read with the flag of synchronous writes), D (discard) and O (others), with a suffix N where nothing may join. `ns` is exact.
 //!
 //! Around the scheduler stands the merge search (specs/blk-mq-and-noop.md section 3) and nothing
 //! else: the recording says what came when. After a difference the comparison goes on: the request that

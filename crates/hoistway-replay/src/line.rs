@@ -137,6 +137,7 @@ impl<'a> Line<'a> {
         };
         let (op, flags) = match kind {
             "R" => (Op::Read, Flags::NONE),
+            "RS" => (Op::Read, Flags::SYNC),
             "W" => (Op::Write, Flags::SYNC),
             "A" => (Op::Write, Flags::NONE),
             "D" => (Op::Discard, Flags::NONE),

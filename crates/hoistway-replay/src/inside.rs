@@ -2,7 +2,7 @@
 //! order and with the numbers of `hoistway_kernel::queue::Queue`.
 
 use crate::line::Line;
-use crate::run::{Replay, Stop};
+use crate::run::Replay;
 use hoistway::group::{GroupId, ProcId};
 use hoistway::request::ReqId;
 use hoistway::sched::{At, FlushCommand};

@@ -17,23 +17,35 @@ fn agrees(scheduler: &str, lines: &[&str]) -> bool {
     run(scheduler, lines).unwrap().agrees()
 }
 
+/// ADIOS learns the drive's times of both kinds; after them it has orders.
+const LEARNS: [&str; 8] = [
+    "insert,1000,0,1,,0,8,R,,root,,1",
+    "insert,1001,0,2,,64,8,W,,root,,1",
+    "dispatch,1002,0,1,,,,,,,,",
+    "dispatch,1003,0,2,,,,,,,,",
+    "complete,200000,0,1,,,,,,,end=200000,",
+    "complete,300000,0,2,,,,,,,end=300000,",
+    "insert,300001,0,3,,128,8,R,,root,,1",
+    "dispatch,300002,0,3,,,,,,,,",
+];
+
 #[test]
 fn a_request_is_as_old_as_its_tag() {
-    let lines = |beginning: &str, order: [u32; 2]| {
-        [
-            "insert,100000000,25,1,,0,8,R,,root,,1".to_string(),
-            format!("insert,100000001,25,2,,1000000,8,R,,root,{beginning},1"),
+    let agrees = |op: &str, beginning: &str, order: [u32; 2]| {
+        let lines = [
+            "insert,100000000,25,4,,0,8,R,,root,,1".to_string(),
+            format!("insert,100000001,25,5,,1000000,8,{op},,root,{beginning},1"),
             format!("dispatch,100000002,25,{},,,,,,,,", order[0]),
             format!("dispatch,100000003,25,{},,,,,,,,", order[1]),
-        ]
+        ];
+        let lines: Vec<&str> = LEARNS.into_iter().chain(lines.iter().map(String::as_str)).collect();
+        agrees("adios", &lines)
     };
-    let agrees = |beginning: &str, order| {
-        let lines = lines(beginning, order);
-        agrees("adios", &lines.each_ref().map(String::as_str))
-    };
-    assert!(agrees("", [1, 2]) && !agrees("", [2, 1]));
-    assert!(agrees(" start=50000000 alloc=50000000", [2, 1]));
-    assert!(!agrees(" start=50000000 alloc=50000000", [1, 2]));
+    let earlier = " start=50000000 alloc=50000000";
+    assert!(agrees("R", "", [4, 5]) && !agrees("R", "", [5, 4]));
+    assert!(agrees("R", earlier, [5, 4]) && !agrees("R", earlier, [4, 5]));
+    // With the flag SYNC it has no target to wait for.
+    assert!(agrees("RS", "", [5, 4]) && !agrees("RS", "", [4, 5]));
 }
 
 const ASKS: [&str; 2] =
@@ -46,7 +58,8 @@ fn a_process_is_what_was_told_of_it_last() {
         let order = order.map(|n| format!("dispatch,3000,0,{n},,,,,,,,"));
         // K2 asks the process where the request has no priority.
         let asks = ASKS.map(|line| line.replace("|4", ""));
-        let lines = ["proc,1000,0,,0,0,0,R,4,root,,0", &told, &asks[0], &asks[1], &order[0], &order[1]];
+        let lines =
+            ["proc,1000,0,,0,0,0,R,4,root,,0", &told, &asks[0], &asks[1], &order[0], &order[1]];
         agrees("k2", &lines)
     };
     assert!(agrees("4", [1, 2]) && !agrees("4", [2, 1]));
@@ -61,7 +74,8 @@ fn a_process_that_no_line_has_told_of_is_an_error() {
 
 #[test]
 fn flush_commands_reach_who_hears_them() {
-    let lines = ["flush,1000,0,,,,,,,,began,", "flush,2000,0,,,,,,,,ended,", "dispatch,3000,0,7,,,,,,,,"];
+    let lines =
+        ["flush,1000,0,,,,,,,,began,", "flush,2000,0,,,,,,,,ended,", "dispatch,3000,0,7,,,,,,,,"];
     let flushes = |lines: &[&str]| {
         let outcome = run("paternoster", lines).unwrap();
         let state = outcome.first.expect("there is no request 7").state;
@@ -73,10 +87,8 @@ fn flush_commands_reach_who_hears_them() {
     assert!(mistake.to_string().contains("a flush command has not 'stuck'"), "{mistake}");
 }
 
-/// The largest share a group below the root has had of two that were served, by the name its bios are under.
 #[test]
 fn a_group_that_is_gone_is_the_one_above_it() {
-    // With the group alive its reader has a queue of its own, and the first one is waited for.
     let lines = |group: &str| {
         [
             format!("proc,1000,0,,0,0,0,R,4,{group},,0"),

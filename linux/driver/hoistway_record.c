@@ -67,6 +67,7 @@ typedef bool where_t;
 struct wrapped {
 	struct elevator_type *type;
 	struct elevator_mq_ops ops;
+	bool ours;	/* one of hoistway's module */
 };
 
 static char *host_path;
@@ -84,9 +85,10 @@ static int depth;
 /* Why a line is missing: -ENOBUFS the buffer was full, -ENOMEM no memory, -EIO the host's file, -E2BIG a long line. */
 static int lost;
 
-/* Numbers of requests and of I/O contexts, by address. */
+/* Numbers of requests and of I/O contexts, by address; of a context, what the last line said of its process. */
 static DEFINE_XARRAY(requests);
 static DEFINE_XARRAY(contexts);
+static DEFINE_XARRAY(told);
 static unsigned long next_request, next_context;
 
 /* What nested calls tell about the one that is under way. */
@@ -168,14 +170,19 @@ static bool on(struct request_queue *q)
 	return true;
 }
 
-static struct elevator_mq_ops *real(struct elevator_type *type)
+static struct wrapped *wrapped_of(struct elevator_type *type)
 {
 	int i;
 
 	for (i = 0; i < TYPES; i++)
 		if (wrapped[i].type == type)
-			return &wrapped[i].ops;
+			return &wrapped[i];
 	panic("hoistway_record: a scheduler that was not wrapped");
+}
+
+static struct elevator_mq_ops *real(struct elevator_type *type)
+{
+	return &wrapped_of(type)->ops;
 }
 
 static struct elevator_mq_ops *ops_of(struct request_queue *q)
@@ -249,6 +256,9 @@ static char *put_op(char *to, blk_opf_t opf)
 	switch (opf & REQ_OP_MASK) {
 	case REQ_OP_READ:
 		*to++ = 'R';
+		/* Somebody waits for any read; ADIOS goes by the flag itself. */
+		if (opf & REQ_SYNC)
+			*to++ = 'S';
 		break;
 	case REQ_OP_WRITE:
 		*to++ = op_is_sync(opf) ? 'W' : 'A';
@@ -496,6 +506,23 @@ static struct io_context *owner(struct request *rq)
 	return rq->elv.icq->ioc;
 }
 
+/*
+ * When a request of ours was asked for and had its tag, unless that is the instant of the call: ours see both at its insertion,
+ * the kernel's own see neither.
+ */
+static void put_beginning(char *to, struct request *rq, u64 at)
+{
+	u64 start = rq->start_time_ns ?: at, alloc = start;
+
+#ifdef CONFIG_BLK_RQ_ALLOC_TIME
+	alloc = rq->alloc_time_ns ?: start;
+#endif
+	if (start != at)
+		to += sprintf(to, " start=%llu", start);
+	if (alloc != at)
+		sprintf(to, " alloc=%llu", alloc);
+}
+
 static void insert_one(struct request_queue *q, struct blk_mq_hw_ctx *hctx, struct request *rq, where_t where)
 {
 	struct io_context *ioc = owner(rq);
@@ -506,12 +533,15 @@ static void insert_one(struct request_queue *q, struct blk_mq_hw_ctx *hctx, stru
 	struct bio *bio = rq->bio;
 	struct when at = now();
 	unsigned long place = mark(), n = number(&requests, rq);
+	char began[64] = "", result[96];
 	unsigned int process;
 	LIST_HEAD(one);
 
 	if (!n) {
 		n = ++next_request;
 		give_number(&requests, rq, n);
+		if (wrapped_of(q->elevator->type)->ours)
+			put_beginning(began, rq, at.ns);
 	}
 	list_add(&rq->queuelist, &one);
 	absorbed = false;
@@ -522,8 +552,8 @@ static void insert_one(struct request_queue *q, struct blk_mq_hw_ctx *hctx, stru
 	if (ioc && !context_of(ioc))
 		give_number(&contexts, ioc, ++next_context);
 	process = ioc ? ioc->ioprio : process_prio();
-	emit(place, "insert", at, n, context_of(ioc), sector, sectors, opf, process, prio, bio,
-	     absorbed ? "merged" : AT_HEAD(where) ? "head" : "", segments);
+	sprintf(result, "%s%s", absorbed ? "merged" : AT_HEAD(where) ? "head" : "", began);
+	emit(place, "insert", at, n, context_of(ioc), sector, sectors, opf, process, prio, bio, result, segments);
 	done();
 }
 
@@ -590,7 +620,7 @@ static void my_completed_request(struct request *rq, u64 at)
 	to = put_op(to, rq->cmd_flags);
 	to += sprintf(to, ",,,");
 	put_instants(to, rq);
-	strcat(to, ",\n");
+	strcat(to, blk_mq_rq_state(rq) == MQ_RQ_IDLE ? " unsent,\n" : ",\n");
 	place = mark();
 	ops_of(q)->completed_request(rq, at);
 	line_at(place, line, strlen(line));
@@ -643,6 +673,46 @@ static void my_requeue_request(struct request *rq)
 	done();
 }
 
+/*
+ * What ours are told of a process as a request is made for it: its priority and its group. The line comes where that is news.
+ */
+static void my_prepare_request(struct request *rq)
+{
+#if SINCE(6, 1)
+	struct request_queue *q = rq->q;
+	struct cgroup_subsys_state *css;
+	struct io_context *ioc;
+	unsigned long place, news;
+	unsigned int prio;
+	struct when at;
+
+	if (!on(q)) {
+		ops_of(q)->prepare_request(rq);
+		return;
+	}
+	at = now();
+	place = mark();
+	ops_of(q)->prepare_request(rq);
+	ioc = owner(rq);
+	if (ioc) {
+		prio = get_current_ioprio();
+		rcu_read_lock();
+		css = task_css(current, io_cgrp_id);
+		news = css->serial_nr << 16 | prio;
+		rcu_read_unlock();
+		if (!context_of(ioc))
+			give_number(&contexts, ioc, ++next_context);
+		if (number(&told, ioc) != news) {
+			give_number(&told, ioc, news);
+			emit(place, "proc", at, 0, context_of(ioc), 0, 0, REQ_OP_READ, prio, prio, NULL, "", 0);
+		}
+	}
+	done();
+#else
+	ops_of(rq->q)->prepare_request(rq);
+#endif
+}
+
 static void my_exit_icq(struct io_cq *icq)
 {
 	struct request_queue *q = icq->q;
@@ -656,9 +726,19 @@ static void my_exit_icq(struct io_cq *icq)
 	at = now();
 	place = mark();
 	take_number(&contexts, icq->ioc);
+	take_number(&told, icq->ioc);
 	ops_of(q)->exit_icq(icq);
 	emit_short(place, "exit", at, 0, ctx, "");
 	done();
+}
+
+/* The operations of hoistway's module are known by the names of its functions. */
+static bool is_of_module(struct elevator_mq_ops *ops)
+{
+	char name[KSYM_SYMBOL_LEN];
+
+	sprint_symbol_no_offset(name, (unsigned long)ops->insert_requests);
+	return !strcmp(name, "hw_insert_requests");
 }
 
 static int wrap(struct elevator_type *type)
@@ -673,6 +753,7 @@ static int wrap(struct elevator_type *type)
 		return -ENOSPC;
 	wrapped[i].type = type;
 	wrapped[i].ops = *ops;
+	wrapped[i].ours = is_of_module(ops);
 #define WRAP(op) do { if (ops->op) ops->op = my_##op; } while (0)
 	WRAP(init_sched);
 	WRAP(bio_merge);
@@ -684,6 +765,8 @@ static int wrap(struct elevator_type *type)
 	WRAP(finish_request);
 	WRAP(requeue_request);
 	WRAP(exit_icq);
+	if (wrapped[i].ours)
+		WRAP(prepare_request);
 #undef WRAP
 	/* Also where the scheduler has none of its own: it tells which request a bio joined. */
 	ops->request_merged = my_request_merged;
@@ -796,16 +879,18 @@ static int begin(const char *name)
 	hoistway_control_begin();
 	xa_destroy(&requests);
 	xa_destroy(&contexts);
+	xa_destroy(&told);
 	next_request = next_context = 0;
 	lost = 0;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu created_ns=%llu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
+		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu created_ns=%llu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s%s,\n",
 		name, controller ? "controller" : "scheduler",
 		controller ? controller : watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
 		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick, created_ns,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
-		(unsigned long)watched->nr_requests, watched->tag_set->queue_depth, timers);
+		(unsigned long)watched->nr_requests, watched->tag_set->queue_depth, timers,
+		!controller && wrapped_of(watched->elevator->type)->ours ? " inside" : "");
 	if (len >= sizeof(line))
 		return -ENAMETOOLONG;
 	line_at(used, line, len);
@@ -911,6 +996,6 @@ static int __init start(void)
 	}
 	if (!proc_create("hoistway", 0600, NULL, &commands))
 		return -ENOMEM;
-	return watch_timers();
+	return watch_timers() ?: hoistway_flush_watch();
 }
 late_initcall(start);

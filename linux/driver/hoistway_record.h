@@ -39,4 +39,7 @@ const char *hoistway_control_name(void);
 /* Is a timer with this function one of the controller's? */
 bool hoistway_control_timer(const char *function);
 
+/* Flush commands are noted from here on (hoistway_flushes.c). */
+int hoistway_flush_watch(void);
+
 #endif

@@ -16,6 +16,7 @@
 
 #ifdef CONFIG_BLK_CGROUP
 
+/* What the file shows where none was written; cfq's own is 500. */
 #define WEIGHT 100
 #define WEIGHT_MOST 10000
 
@@ -30,7 +31,7 @@ struct hw_pd {
 /* Of a group. */
 struct hw_cpd {
 	struct blkcg_policy_data cpd;	/* must be first */
-	u32 weight;
+	u32 weight;			/* 0: none was written, the scheduler's own counts */
 };
 
 static LIST_HEAD(queues);
@@ -66,7 +67,7 @@ static void add(struct hw_sched *h, struct hw_pd *pd, u32 parent, u64 now)
 	u32 weight = cpd_of(pd->pd.blkg->blkcg)->weight;
 
 	pd->group = CORE(h, hw_group(&h->view, now, parent));
-	if (pd->group && weight != WEIGHT && (h->traits & HW_HAS_WEIGHTS) &&
+	if (pd->group && weight && (h->traits & HW_HAS_WEIGHTS) &&
 	    !CORE(h, hw_weight(&h->view, now, pd->group, weight)) && !h->dead)
 		pr_warn_once("hoistway: a weight of %u is above what the scheduler takes; its default counts\n", weight);
 }
@@ -110,10 +111,7 @@ static struct blkcg_policy_data *cpd_alloc(gfp_t gfp)
 {
 	struct hw_cpd *cpd = kzalloc(sizeof(*cpd), gfp);
 
-	if (!cpd)
-		return NULL;
-	cpd->weight = WEIGHT;
-	return &cpd->cpd;
+	return cpd ? &cpd->cpd : NULL;
 }
 
 static void cpd_free(struct blkcg_policy_data *cpd)
@@ -174,7 +172,7 @@ static void pd_offline(struct blkg_policy_data *at)
 
 static int show_weight(struct seq_file *sf, void *v)
 {
-	seq_printf(sf, "%u\n", cpd_of(css_to_blkcg(seq_css(sf)))->weight);
+	seq_printf(sf, "%u\n", cpd_of(css_to_blkcg(seq_css(sf)))->weight ?: WEIGHT);
 	return 0;
 }
 

@@ -469,14 +469,16 @@ impl<'v> Queue<'v> {
         self.settle();
     }
 
-    /// The weight of a group; false: this scheduler has none, or not that.
+    /// The weight of a group, 0: the scheduler's own for those that none was written for; false: this scheduler has none, or
+    /// not that.
     pub fn set_weight(&mut self, now: Instant, group: GroupId, weight: u64) -> bool {
         let now = self.clock(now);
         let Some(tunable) = self.entry.group_tunables.iter().find(|t| t.name == "weight") else {
             return false;
         };
-        let done = tunable.check(weight).is_ok()
-            && self.sched.set_group(now, group, "weight", Some(weight), &mut self.env.cx()).is_ok();
+        let weight = (weight != 0).then_some(weight);
+        let done = weight.is_none_or(|weight| tunable.check(weight).is_ok())
+            && self.sched.set_group(now, group, "weight", weight, &mut self.env.cx()).is_ok();
         self.settle();
         done
     }

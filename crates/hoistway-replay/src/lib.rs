@@ -39,7 +39,16 @@
 //!   left-out   a setting that this kernel does not have, or refuses as not supported: "name=value"; nothing was written
 //! ```
 //!
-//! `op` is also D (discard) and O (others), with a suffix N where nothing may join. `ns` is exact.
+//! Of ours inside the kernel (`inside` at the end of the device line) all that the module tells its scheduler is there:
+//!
+//! ```text
+//!   insert     "start=NS alloc=NS" follow: when it had its tag and was asked for, where that is not the instant of the call
+//!   proc       process `ctx` has that level and is in `group` from now on
+//!   flush      a flush command "began" or "ended"
+//!   sample     "unsent" follows: a flush that a process asked for is over
+//! ```
+//!
+//! `op` is also RS (a read with the flag of synchronous writes), D (discard) and O (others), with a suffix N where nothing may join. `ns` is exact.
 //!
 //! Around the scheduler stands the merge search (specs/blk-mq-and-noop.md section 3) and nothing
 //! else: the recording says what came when. After a difference the comparison goes on: the request that
@@ -59,6 +68,7 @@
 #![warn(missing_docs)]
 
 pub mod control;
+mod inside;
 mod line;
 mod names;
 mod run;

@@ -53,6 +53,8 @@ pub struct DeviceLine<'a> {
     pub depth: Option<u64>,
     /// Timers that fire are told of.
     pub timers: bool,
+    /// The scheduler is ours in the kernel, and what else it hears is told of too.
+    pub inside: bool,
 }
 
 impl<'a> Line<'a> {
@@ -135,10 +137,12 @@ impl<'a> Line<'a> {
         };
         let (op, flags) = match kind {
             "R" => (Op::Read, Flags::NONE),
+            "RS" => (Op::Read, Flags::SYNC),
             "W" => (Op::Write, Flags::SYNC),
             "A" => (Op::Write, Flags::NONE),
             "D" => (Op::Discard, Flags::NONE),
             "O" => (Op::WriteZeroes, Flags::NONE),
+            "F" => (Op::Flush, Flags::NONE),
             _ => return Err(format!("no such operation: '{}'", self.op)),
         };
         Ok(Io { op, flags: flags | meta | never, id: IoId(0), ..Io::read(0, ProcId::NONE, 0, 8) })
@@ -149,6 +153,11 @@ impl<'a> Line<'a> {
         let word =
             self.result.split_whitespace().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
         word.map(number).transpose()
+    }
+
+    /// Whether the result has this word.
+    pub fn says(&self, word: &str) -> bool {
+        self.result.split_whitespace().any(|w| w == word)
     }
 
     /// Is it an asynchronous write?
@@ -208,6 +217,7 @@ impl<'a> Line<'a> {
                 Some(("depth", n)) => told.depth = Some(number(n)?),
                 None if word == "noweights" => told.noweights = true,
                 None if word == "timers" => told.timers = true,
+                None if word == "inside" => told.inside = true,
                 _ => return Err(format!("'{word}' tells nothing about a device")),
             }
         }

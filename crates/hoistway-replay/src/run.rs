@@ -1,5 +1,6 @@
 //! The comparison: one line after the other into a BFQ of ours.
 
+use crate::inside::{Inside, living};
 use crate::line::{DeviceLine, HEADER, HEADER_2, Line, number, path};
 use crate::names::Names;
 use crate::subject::{Subject, Time};
@@ -15,7 +16,7 @@ use hoistway::sched::bfq::probe::{Expiry, Reason};
 use hoistway::sched::{At, Depth, Dispatch, Open, Scheduler};
 use hoistway::stage::Change;
 use hoistway::trace::Trace;
-use hoistway::unit::{Instant, Nanos, QueueId, Sectors};
+use hoistway::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
 use std::collections::BTreeMap;
 
 pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> {
@@ -115,6 +116,8 @@ pub struct Replay {
     form: Form,
     /// The recording says when timers fire.
     timers: bool,
+    /// It is of ours inside the kernel, with what else that is told.
+    pub(crate) inside: Option<Inside>,
     pub(crate) elevator: Elevator,
     tick: u64,
     /// Sectors of a block buffer.
@@ -127,7 +130,7 @@ pub struct Replay {
     offered: BTreeMap<u64, u64>,
     /// The time and tick of the last call.
     last: (Instant, u64),
-    procs: Vec<Option<ProcId>>,
+    pub(crate) procs: Vec<Option<ProcId>>,
     /// Paths of the groups that exist.
     groups: Vec<Group>,
     /// Weights it began with.
@@ -168,8 +171,13 @@ impl Replay {
         device.max_discard_sectors = device.max_sectors;
         let max_segments = told.max_segments.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         device.max_segments = max_segments.unwrap_or(recorded.max_segments);
+        let cut = device.max_sectors;
         let mut env = Env::new(device, SLOTS, 4 * SLOTS);
         env.trace = Trace::off();
+        if told.inside {
+            // Nobody, whose number the module gives away first.
+            env.procs.add(GroupId::ROOT, IoPrio::NONE);
+        }
         let created = told.created_tick.checked_mul(tick.0).filter(|&at| at < TIMES);
         let created = created.ok_or("the tick of creation is later than any clock")?;
         let created = Instant::from_nanos(created);
@@ -183,6 +191,7 @@ impl Replay {
             subject,
             form,
             timers: form == Form::First || told.timers,
+            inside: told.inside.then(|| Inside::new(cut)),
             elevator: Elevator::new(SLOTS),
             tick: tick.0,
             buffer: 2 * u64::from(buffer_kib.max(1)),
@@ -214,12 +223,15 @@ impl Replay {
             replay.known(Instant::ZERO, &path)?;
         }
         replay.weights = weights;
+        replay.settle_cut();
         Ok(replay)
     }
 
     fn set(&mut self, now: Instant, name: &str, value: u64) -> Result<(), String> {
         let (sched, mut cx) = self.scheduler();
-        sched.set(now, name, value, &mut cx).map_err(|e| e.to_string())
+        let done = sched.set(now, name, value, &mut cx).map_err(|e| e.to_string());
+        self.settle_cut();
+        done
     }
 
     /// Writes the general weight of a group. The device need not know the group yet.
@@ -296,6 +308,8 @@ impl Replay {
             }
             "requeue" => self.requeue(now, &line),
             "limit" => self.limit(now, &line),
+            "proc" => Ok(self.proc_line(now, &line)?),
+            "flush" => Ok(self.flush(now, &line)?),
             "exit" => self.exit(now, &line),
             "set" => {
                 let (name, value) = line.setting()?;
@@ -337,6 +351,9 @@ impl Replay {
             self.procs.resize(at + 1, None);
         }
         let prio = line.prios()?.0;
+        if self.inside.is_some() {
+            return self.procs[at].ok_or_else(|| format!("no line has told of process {at}"));
+        }
         let proc = *self.procs[at].get_or_insert_with(|| self.env.procs.add(GroupId::ROOT, prio));
         self.env.procs.get_mut(proc).expect("just added").prio = prio;
         Ok(proc)
@@ -350,7 +367,11 @@ impl Replay {
             at = match self.groups.iter().position(|g| g.path == name) {
                 Some(at) => at,
                 None => {
-                    let id = self.env.groups.add(parent, path[depth - 1]);
+                    // The module numbers a group with its first I/O.
+                    let id = match self.inside {
+                        Some(_) => GroupId::ROOT,
+                        None => self.env.groups.add(parent, path[depth - 1]),
+                    };
                     self.groups.push(Group { path: name, id, weight: None, known: false });
                     self.groups.len() - 1
                 }
@@ -362,11 +383,16 @@ impl Replay {
 
     /// The group of a path, which has I/O for the device or a weight there: from then on BFQ knows it and
     /// what is above it.
-    fn known(&mut self, now: Instant, path: &[&str]) -> Result<GroupId, String> {
+    pub(crate) fn known(&mut self, now: Instant, path: &[&str]) -> Result<GroupId, String> {
         let mut id = GroupId::ROOT;
+        let path = if self.inside.is_some() { living(path) } else { path };
         for depth in 1..=path.len() {
             let at = self.group(&path[..depth]);
             if !std::mem::replace(&mut self.groups[at].known, true) {
+                if self.inside.is_some() {
+                    self.groups[at].id = self.env.groups.add(id, path[depth - 1]);
+                    self.changed(now, Change::GroupAdded(self.groups[at].id));
+                }
                 self.put_weight(now, at)?;
             }
             id = self.groups[at].id;
@@ -379,9 +405,7 @@ impl Replay {
     fn io(&mut self, now: Instant, line: &Line<'_>, first: Option<u64>) -> Result<Io, String> {
         let mut io = line.io(self.env.device.max_sectors.0)?;
         io.group = self.known(now, &line.group()?)?;
-        if !line.ctx.is_empty() {
-            io.proc = self.proc(line)?;
-        }
+        io.proc = if line.ctx.is_empty() { self.nobody() } else { self.proc(line)? };
         if !line.segments.is_empty() {
             io.segments = line.segments()?;
             return Ok(io);
@@ -422,9 +446,7 @@ impl Replay {
         let mut io = line.kind()?;
         io.prio = line.prios()?.1;
         io.group = self.known(now, &line.group()?)?;
-        if !line.ctx.is_empty() {
-            io.proc = self.proc(line)?;
-        }
+        io.proc = if line.ctx.is_empty() { self.nobody() } else { self.proc(line)? };
         // A word of a small set has no more places than there are tags.
         let word = self.env.device.tag_word().min(self.env.device.nr_requests.max(1));
         let all = |depth| if depth >= word { 0 } else { depth };
@@ -451,23 +473,24 @@ impl Replay {
             let what = format!("request {number} is not at the device");
             return if self.has_differed() { Ok(()) } else { Err(what.into()) };
         };
-        let (sched, mut cx) = self.scheduler();
-        sched.requeue(now, id, &mut cx);
+        if self.inside.is_none() {
+            let (sched, mut cx) = self.scheduler();
+            sched.requeue(now, id, &mut cx);
+        }
         self.returned.insert(number, id);
         Ok(())
     }
 
     fn insert(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
-        let at = match line.result {
-            "head" => At::Head,
-            "" | "merged" => At::Tail,
-            other => return Err(format!("an insertion does not end with '{other}'").into()),
+        let merged = line.says("merged");
+        let at = match line.result.split_whitespace().find(|word| !word.contains('=')) {
+            Some("head") => At::Head,
+            None | Some("merged") => At::Tail,
+            Some(other) => return Err(format!("an insertion does not end with '{other}'").into()),
         };
         if let Some(id) = line.request()?.and_then(|number| self.returned.remove(&number)) {
             self.names.inserted(id, line.request()?);
-            let (sched, mut cx) = self.scheduler();
-            sched.prepare(now, id, &mut cx);
-            sched.insert(now, id, at, &mut cx);
+            self.comes_again(now, id, at);
             return Ok(());
         }
         let first = self.offered.remove(&line.io(self.env.device.max_sectors.0)?.start.0);
@@ -479,19 +502,20 @@ impl Replay {
             None if self.has_differed() => return Err(Stop::Apart),
             None => return Err(format!("more than {SLOTS} requests at a time").into()),
         };
+        self.begin(id, line)?;
         let (sched, mut cx) = self.scheduler();
         sched.prepare(now, id, &mut cx);
         self.counts.inserted += 1;
         let open = self.open(id, at);
         let absorbed = open == Open::Full && self.merge_at_insertion(now, id);
-        if absorbed != (line.result == "merged") {
+        if absorbed != merged {
             self.differ(|d| &mut d.insertions, format!("absorbed at insertion: {absorbed}"));
         }
         if absorbed {
             return Ok(());
         }
         let number = line.request()?;
-        if number.is_none() && line.result != "merged" {
+        if number.is_none() && !merged {
             return Err("a request without a number".to_string().into());
         }
         self.names.inserted(id, number);
@@ -547,6 +571,9 @@ impl Replay {
         let ours = match answer {
             Dispatch::Issue(id) => {
                 self.elevator.remove(id.slot());
+                if self.inside.is_some() {
+                    self.env.requests.get_mut(id).issued = now;
+                }
                 Some(id)
             }
             Dispatch::Idle | Dispatch::Empty => None,
@@ -571,7 +598,11 @@ impl Replay {
         let number = line.request()?.ok_or_else(|| "which request?".to_string())?;
         match self.names.completed(number) {
             Some(id) => {
-                let (start, issue) = (line.figure("start")?, line.figure("issue")?);
+                // Inside, the module knows them earlier.
+                let (start, issue) = match self.inside {
+                    Some(_) => (None, None),
+                    None => (line.figure("start")?, line.figure("issue")?),
+                };
                 let end = line.figure("end")?.map_or(now, Instant::from_nanos);
                 let r = self.env.requests.get_mut(id);
                 start.into_iter().for_each(|at| r.began = Instant::from_nanos(at));
@@ -586,7 +617,7 @@ impl Replay {
 
     /// A step of a flush sequence has ended, of which the scheduler has seen nothing else.
     fn sample(&mut self, line: &Line<'_>) -> Result<(), Stop> {
-        if line.op == "F" {
+        if line.op == "F" && self.inside.is_none() {
             // Nobody measures those.
             return Ok(());
         }
@@ -595,15 +626,15 @@ impl Replay {
             at.map(Instant::from_nanos).ok_or_else(|| format!("'{}' has no {name}=", line.result))
         };
         let (start, issue, end) = (instant("start")?, instant("issue")?, instant("end")?);
-        let io = line.kind()?;
+        let (mut io, unsent) = (line.kind()?, line.says("unsent") && self.inside.is_some());
         let sync = self.env.device.is_sync(io.op, io.flags);
+        io.op = if unsent { Op::Flush } else { io.op };
         let Some(id) = self.env.requests.create(io, sync, QueueId(0), start) else {
             return Err(Stop::Apart);
         };
         let r = self.env.requests.get_mut(id);
         (r.began, r.issued) = (start, issue);
-        let (sched, mut cx) = self.scheduler();
-        sched.complete_bypassed(end, id, &mut cx);
+        self.bypassed(end, id, unsent);
         self.env.requests.remove(id);
         Ok(())
     }
@@ -612,6 +643,7 @@ impl Replay {
         let (sched, mut cx) = self.scheduler();
         sched.complete(now, id, &mut cx);
         self.env.requests.remove(id);
+        self.settle_cut();
     }
 
     fn timer(&mut self, now: Instant) {
@@ -650,6 +682,7 @@ impl Replay {
         let Some(proc) = self.procs.get_mut(at).and_then(Option::take) else { return Ok(()) };
         self.env.procs.get_mut(proc).expect("it is known").alive = false;
         self.changed(now, Change::ProcExited(proc));
+        self.gone(proc);
         Ok(())
     }
 
@@ -664,7 +697,13 @@ impl Replay {
             return Err(format!("group {name} has groups below it").into());
         }
         let at = self.group(&path);
-        let Group { id, .. } = self.groups.remove(at);
+        let Group { id, known, .. } = self.groups.remove(at);
+        if self.inside.is_some() {
+            if !known {
+                return Ok(());
+            }
+            self.leave(now, id);
+        }
         self.changed(now, Change::GroupRemoved(id));
         self.env.groups.remove(id);
         Ok(())
@@ -687,7 +726,7 @@ impl Replay {
         text
     }
 
-    fn changed(&mut self, now: Instant, change: Change) {
+    pub(crate) fn changed(&mut self, now: Instant, change: Change) {
         let (sched, mut cx) = self.scheduler();
         sched.changed(now, &change, &mut cx);
     }

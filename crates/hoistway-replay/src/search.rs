@@ -46,7 +46,7 @@ impl Merger for Call<'_> {
     }
 
     fn max_sectors(&self) -> Sectors {
-        self.replay.env.device.max_sectors
+        self.replay.cut()
     }
 
     /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has

@@ -53,6 +53,8 @@ impl Subject {
                 ours.join(", ")
             )
         })?;
+        let inside = !matches!(name, "mq-deadline" | "kyber");
+        let setup = Setup { now: if inside { exact } else { Instant::ZERO }, ..setup };
         Ok(Subject::Other((entry.build)(&setup), time, entry))
     }
 

@@ -148,6 +148,7 @@ const OURS: &[(&str, &str)] = &[
     ("hoistway_record.h", include_str!("../../linux/driver/hoistway_record.h")),
     ("hoistway_kernel.h", include_str!("../../linux/driver/hoistway_kernel.h")),
     ("hoistway_control.c", include_str!("../../linux/driver/hoistway_control.c")),
+    ("hoistway_flushes.c", include_str!("../../linux/driver/hoistway_flushes.c")),
 ];
 const FRAGMENT: &str = include_str!("../../linux/config");
 /// Without these nothing of what a kernel is built for would run.

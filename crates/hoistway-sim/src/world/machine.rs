@@ -93,7 +93,6 @@ struct JobProc {
     target: bool,
     /// It has done its last call, or exited.
     over: bool,
-    exited: bool,
     stats: ProcStats,
 }
 
@@ -125,6 +124,10 @@ pub struct Machine<G> {
     accepted: bool,
     /// Targets that have not done their last call.
     running: usize,
+    /// There are targets, which are measured then instead of all.
+    targeted: bool,
+    /// Who is measured and has not exited.
+    measured: usize,
     monitor: Gauges,
     /// The last target, or without targets the last process, has just exited: nobody is left to be measured.
     exited: bool,
@@ -179,7 +182,6 @@ impl<G: Platform> Machine<G> {
                 id,
                 target,
                 over: false,
-                exited: false,
                 stats: ProcStats::new(spec, span, &job.window),
             });
             if load::find(&spec.load)?.directions {
@@ -199,6 +201,7 @@ impl<G: Platform> Machine<G> {
             ProcInfo { id, group, prio, cpu }
         }));
 
+        let targets = actors.iter().filter(|a| a.target).count();
         Ok(Machine {
             platform: platform(loads, &host)?,
             now: Instant::ZERO,
@@ -208,7 +211,9 @@ impl<G: Platform> Machine<G> {
             stack,
             host,
             exited: false,
-            running: actors.iter().filter(|a| a.target).count(),
+            running: targets,
+            targeted: targets > 0,
+            measured: if targets > 0 { targets } else { actors.len() },
             actors,
             workers,
             first,
@@ -545,7 +550,6 @@ impl<G: Platform> Machine<G> {
                     self.retire(p);
                     self.end_procs(p, true);
                     self.exit(self.actors[p].id);
-                    self.actors[p].exited = true;
                     self.exited = self.was_last(p);
                     return Ok(Next::Called);
                 }
@@ -556,11 +560,11 @@ impl<G: Platform> Machine<G> {
     }
 
     /// With process `p`, which has just exited, nobody is left to be measured: of the targets, or, where there
-    /// are none, of all.
-    fn was_last(&self, p: usize) -> bool {
-        let targets = self.actors.iter().any(|a| a.target);
-        let measured = |a: &JobProc| a.target || !targets;
-        measured(&self.actors[p]) && self.actors.iter().all(|a| a.exited || !measured(a))
+    /// are none, of all. Of thousands of processes each exits, and none of them looks at all others.
+    fn was_last(&mut self, p: usize) -> bool {
+        let measured = self.actors[p].target || !self.targeted;
+        self.measured -= usize::from(measured);
+        measured && self.measured == 0
     }
 
     /// What a load says to the world.

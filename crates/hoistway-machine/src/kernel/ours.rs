@@ -57,8 +57,13 @@ pub(crate) fn loaded(system: &System) -> Option<String> {
 }
 
 /// The name of a module by its folder in /sys.
-pub(crate) fn of_sys(folder: &str) -> String {
+fn of_sys(folder: &str) -> String {
     folder.replace('_', "-")
+}
+
+/// The folder in /sys of a module of ours: no name of them has an underscore.
+pub(crate) fn in_sys(name: &str) -> String {
+    name.replace('-', "_")
 }
 
 /// Whether a module of that name is ours.

@@ -121,14 +121,7 @@ mod tests {
         }
         let all: Vec<&str> = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect();
         assert!(name(&all.join(",")).unwrap_err().to_string().contains("too long"));
-        for one in all {
-            let name = name(one).unwrap();
-            assert_eq!(
-                crate::kernel::of_sys(&name.replace('-', "_")),
-                name,
-                "as the kernel writes it"
-            );
-        }
+        assert!(all.iter().all(|one| !name(one).unwrap().contains(['_', '.'])), "the kernel's own");
         for (list, example) in [("bfq", "h-bfq"), ("adios,paternoster", "paternoster")] {
             assert_eq!(Choice::parse(list).unwrap().example(), example);
         }

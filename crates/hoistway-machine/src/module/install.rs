@@ -3,7 +3,7 @@
 use super::choice::{Choice, is_file};
 use super::dkms;
 use super::tools::{BuildFolder, cache, run, running_release, wanted};
-use crate::kernel::{Lack, System, loaded};
+use crate::kernel::{Lack, System, in_sys, loaded};
 use crate::{MachineError, os};
 use hoistway::sched::of_module;
 use hoistway_files::{Dir, Kind};
@@ -146,8 +146,7 @@ fn may_stay(name: &str, only: &Choice, built: &Path) -> Result<(), MachineError>
     let why = if name != only.module() {
         "has the same files of groups"
     } else {
-        let folder = Path::new("/sys/module").join(name.replace('-', "_"));
-        let note = folder.join("notes/.note.gnu.build-id");
+        let note = Path::new("/sys/module").join(in_sys(name)).join("notes/.note.gnu.build-id");
         let note = fs::read(note).unwrap_or_default();
         let file = fs::read(built).map_err(os(built.display().to_string()))?;
         if is_build(&note, &file) {

@@ -43,7 +43,9 @@ pub use worker::work;
 
 pub(crate) use cgroup::{own_name, remedy as control_remedy};
 pub(crate) use machine::check_shared_memory;
-pub(crate) use ours::{MODULE, group_file, is_kernels, is_ours, loaded, name_here, of_sys};
+#[cfg(test)]
+pub(crate) use ours::of_sys;
+pub(crate) use ours::{MODULE, group_file, is_kernels, is_ours, loaded, name_here};
 pub(crate) use queue::scheduler_lack;
 pub(crate) use run::WBT;
 pub(crate) use state::SCRATCH;

@@ -41,6 +41,7 @@ pub fn run_failure(error: RunError) -> Failure {
         RunError::InTheWay { what } => Failure::Usage(what),
         RunError::Job { error: JobError::Storage { .. }, .. }
         | RunError::Broken { .. }
+        | RunError::Unread { .. }
         | RunError::Scheduler { .. } => Failure::Failed(error.to_string()),
         error => Failure::Usage(error.to_string()),
     }

@@ -307,7 +307,7 @@ impl Grid {
     /// A run that is not kept, or can no longer be read.
     pub fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
         let places = self.places();
-        let load = |index| kept.load(index).ok_or_else(gone);
+        let load = |index| kept.read(index).map_err(unread);
         self.assemble(world, &places, (0..places.len()).map(load))
     }
 
@@ -324,7 +324,8 @@ impl Grid {
     ) -> Result<Run, RunError> {
         let places = self.places();
         let of = |p: &Coordinates| {
-            load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep).ok_or_else(gone)
+            let run = load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep);
+            run.ok_or_else(|| unread("it is gone or damaged".into()))
         };
         self.assemble(world, &places, places.iter().map(of))
     }
@@ -355,10 +356,11 @@ impl Grid {
         let records = self.work_off(world, threads, stop, progress, kept, &all)?;
         let places = self.places();
         let finished = records.into_iter().zip(all).map(|(record, index)| {
-            Ok(match record {
-                Stored::Held(record) => FinishedRun::decode(&record).expect("it was encoded here"),
-                Stored::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
-            })
+            let run = match record {
+                Stored::Held(record) => FinishedRun::decode(&record),
+                Stored::Kept => kept.ok_or("there is no folder".into()).and_then(|k| k.read(index)),
+            };
+            run.map_err(unread)
         });
         self.assemble(world, &places, finished)
     }
@@ -629,9 +631,8 @@ impl Grid {
 }
 
 /// A record that was written cannot be read.
-fn gone() -> RunError {
-    let what = "a finished run that was kept is gone or damaged; run it again";
-    RunError::Keep { what: what.into() }
+fn unread(why: String) -> RunError {
+    RunError::Unread { why }
 }
 
 /// `first`: of the first repetition, which also keeps what the cgroup files print.

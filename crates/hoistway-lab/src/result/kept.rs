@@ -243,7 +243,17 @@ impl Kept {
 
     /// Run `index`; `None` if it was not kept, or is damaged.
     pub fn load(&self, index: usize) -> Option<FinishedRun> {
-        FinishedRun::decode(&self.bytes(index)?).ok()
+        self.read(index).ok()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    pub fn read(&self, index: usize) -> Result<FinishedRun, String> {
+        let bytes = self.bytes(index).ok_or("its file cannot be read")?;
+        FinishedRun::decode(&bytes)
     }
 
     fn bytes(&self, index: usize) -> Option<Vec<u8>> {

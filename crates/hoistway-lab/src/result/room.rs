@@ -15,8 +15,9 @@ use std::rc::Rc;
 
 /// Most bytes of a file of records, decompressed.
 pub(super) const TEXT_MAX: u64 = 1 << 30;
-/// Most bytes of a repetition in `histograms.json`, and of a run that is kept.
-const REP_TEXT_MAX: u64 = 64 << 20;
+/// Most bytes of a repetition in `histograms.json`, and of a run that is kept: 1.3 KB for each of as many processes as
+/// there may be, which have done some twenty I/Os then.
+const REP_TEXT_MAX: u64 = 128 << 20;
 /// Most memory that the records of a run take.
 const MEMORY_MAX: usize = 256 << 20;
 /// Most memory that the records of all runs take that a command reads.

@@ -21,6 +21,11 @@ pub enum RunError {
         /// What the file system says.
         what: String,
     },
+    /// A finished run cannot be read back.
+    Unread {
+        /// Why.
+        why: String,
+    },
     /// Something of others stands where results are to be written.
     InTheWay {
         /// What, and where.
@@ -79,6 +84,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Job { cell, error } => write!(f, "{cell}: {error}"),
             RunError::Keep { what } | RunError::InTheWay { what } => f.write_str(what),
+            RunError::Unread { why } => write!(f, "a finished run cannot be read back: {why}"),
             RunError::Broken { cell, what } => {
                 write!(f, "{cell}: broke off: {what}; this is an error in hoistway")
             }

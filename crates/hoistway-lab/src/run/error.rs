@@ -38,7 +38,7 @@ pub enum RunError {
         /// The message.
         what: String,
     },
-    /// A scheduler that is not the program's own has ended its run ([`end_run`]).
+    /// A scheduler that is not the program's own has ended its run ([`end_run`](hoistway_run::end_run)).
     Scheduler {
         /// As of [`RunError::Job`].
         cell: String,

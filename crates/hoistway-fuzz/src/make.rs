@@ -319,11 +319,9 @@ impl<'a, S: Source> Maker<'a, S> {
         if !tunables.is_empty() {
             let t = &tunables[self.source.below(tunables.len() as u64) as usize];
             let value = self.value(t);
-            // k2 loses service by design as published, and stands still at 0: no rule to hold it to.
-            let stops = self.scheduler.name == "k2"
-                && matches!(stage, StageName::Scheduler)
-                && ["base", "max_inflight"].contains(&t.name)
-                && value == 0;
+            // No rule to hold it to.
+            let stops = matches!(stage, StageName::Scheduler)
+                && self.scheduler.loses_service(t.name, value);
             if !stops {
                 self.push(Op::Set { stage, name: t.name.into(), value });
             }

@@ -278,9 +278,11 @@ fn tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
     Some(What::Set(name.to_string(), value))
 }
 
-/// A tunable of a scheduler that the kernel does not have: any of its words, or a value around the usual one.
+/// A tunable of a scheduler that the kernel does not have: any of its words, or a value around the usual one. None by which
+/// processes would wait for ever.
 fn any_tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
-    let tunables = find(scheduler)?.tunables;
+    let entry = find(scheduler)?;
+    let tunables = entry.tunables;
     let tunable = tunables.get(r.below(tunables.len().max(1) as u64) as usize)?;
     let value = match tunable.unit {
         Unit::Switch | Unit::Choice(_) => tunable.min + r.below(tunable.max - tunable.min + 1),
@@ -289,7 +291,9 @@ fn any_tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
             r.one_of(&[0, usual / 4, usual / 2, usual.saturating_mul(2), usual.saturating_mul(4)])
         }
     };
-    Some(What::Set(tunable.name.to_string(), value.clamp(tunable.min, tunable.max)))
+    let value = value.clamp(tunable.min, tunable.max);
+    let goes_on = !entry.loses_service(tunable.name, value);
+    goes_on.then(|| What::Set(tunable.name.to_string(), value))
 }
 
 #[cfg(test)]
@@ -321,6 +325,12 @@ mod tests {
         let weighted = |s: Scenario| s.groups.iter().any(|(_, weight)| weight.is_some());
         assert!(all("cfq").any(|s| set(s, "slice_idle")) && all("cfq").any(weighted));
         assert!(all("zoccolo").any(|s| set(s, "fifo_batch")) && !all("zoccolo").any(weighted));
+        let stops = |c: &Change| matches!(&c.what, What::Set(n, 0) if ["base", "max_inflight"].contains(&n.as_str()));
+        assert!(all("k2").any(|s| set(s, "max_inflight")));
+        assert!(
+            !all("k2").any(|s| s.changes.iter().any(stops)),
+            "its processes would wait for ever"
+        );
         assert!(all("noop").all(|s| s.changes.iter().all(|c| !matches!(c.what, What::Set(..)))));
     }
 

@@ -35,16 +35,13 @@ impl Subject {
         exact: Instant,
     ) -> Result<Subject, String> {
         let setup = Setup { device, requests, now: Instant::ZERO };
-        // Ours in the kernel read no ticks.
-        let time = match name {
+        // Ours in the kernel read no ticks, and are told when they were made.
+        let (entry, time, now) = match name {
             "bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, created)), Time::Both)),
             "h-bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, exact)), Time::Exact)),
-            "mq-deadline" => Time::Ticks,
-            _ => Time::Exact,
-        };
-        let entry = match name {
-            "mq-deadline" | "kyber" => sched::find(name),
-            _ => sched::of_module(name),
+            "mq-deadline" => (sched::find(name), Time::Ticks, Instant::ZERO),
+            "kyber" => (sched::find(name), Time::Exact, Instant::ZERO),
+            _ => (sched::of_module(name), Time::Exact, exact),
         };
         let entry = entry.ok_or_else(|| {
             let ours = SCHEDULERS.iter().filter_map(|e| module_name(e)).collect::<Vec<_>>();
@@ -53,9 +50,7 @@ impl Subject {
                 ours.join(", ")
             )
         })?;
-        let inside = !matches!(name, "mq-deadline" | "kyber");
-        let setup = Setup { now: if inside { exact } else { Instant::ZERO }, ..setup };
-        Ok(Subject::Other((entry.build)(&setup), time, entry))
+        Ok(Subject::Other((entry.build)(&Setup { now, ..setup }), time, entry))
     }
 
     /// The scheduler.

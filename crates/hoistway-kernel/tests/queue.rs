@@ -336,6 +336,20 @@ fn a_tunable_out_of_range_is_refused_and_the_old_value_stays() {
 }
 
 #[test]
+fn a_weight_is_one_of_its_range_or_taken_back() {
+    let set = |name: &str, weights: [u64; 3]| {
+        let view = View::new();
+        let mut shim = Shim::new(hoistway::sched::find(name).unwrap(), &view);
+        let group = shim.queue.add_group(Instant::ZERO, GroupId::ROOT);
+        weights.map(|weight| shim.queue.set_weight(Instant::ZERO, group, weight))
+    };
+    for name in ["bfq", "cfq", "paternoster"] {
+        assert_eq!(set(name, [100, 0, 10_001]), [true, true, false], "{name}");
+    }
+    assert_eq!(set("noop", [100, 0, 1]), [false; 3]);
+}
+
+#[test]
 fn a_target_is_a_line_of_its_group_and_goes_with_it() {
     let view = View::new();
     let mut shim = Shim::new(hoistway::sched::find("paternoster").unwrap(), &view);

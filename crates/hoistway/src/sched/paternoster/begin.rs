@@ -12,13 +12,13 @@
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
 //! thought count), and the account is open. On a disk who computes less than 1/64 of its time in the drive leads for
-//! a third of `begin`, and for 1/16 who pauses for twice that time and so asks now and then. On flash, and on a disk
-//! whose reads come back as if nothing moved (`media.rs`), it leads for 1/16, or 1/8 if it computes at least half as
-//! long as it reads. What tells a start-up from greedy work there: it waits for its reads. Who has jumped to more than
-//! four places since nothing of it was under way does not lead, and who has gone on for four mebibytes in one place passes
-//! for 1/64 and holds nobody; a burst of pages read ahead is neither. Nine that begin within 200 ms of each other are a
-//! batch of jobs, not a start-up: none of them leads. Nor does anybody while another group with a target is being
-//! served: targets were asked for.
+//! half of `begin`; for 1/16 if it has gone on for four mebibytes in one place, and who pauses for twice its time in the
+//! drive and so asks now and then. On flash, and on a disk whose reads come back as if nothing moved (`media.rs`), it
+//! leads for 1/16, or 1/8 if it computes at least half as long as it reads; who has gone on for four mebibytes in one
+//! place passes for 1/64 and holds nobody. What tells a start-up from greedy work: it waits for its reads. Who has
+//! jumped to more than four places since nothing of it was under way does not lead; a burst of pages read ahead is one.
+//! Nine that begin within 200 ms of each other are a batch of jobs, not a start-up: none of them leads. Nor does anybody
+//! while another group with a target is being served: targets were asked for.
 //!
 //! *Guarantee.* In any time T leaders hold the others for at most the account (15 s) plus T/2; nobody leads with more
 //! than `begin` of the drive behind it. What a leader is served is charged to its tags.
@@ -41,15 +41,17 @@ const FLASH_READS: u64 = 16;
 /// Who has read on in one place for so many sectors is a stream: it passes.
 const FLASH_STREAMS: u64 = 64;
 const STREAM: u32 = 1 << 13;
-/// On flash, who has so many places under way at once does not wait for what it reads. Reads ahead of a burst count as
-/// one; of the 31 of a full one the rest went behind the streams otherwise, and a start-up took four times as long.
+/// Who has so many places under way at once does not wait for what it reads. Reads ahead of a burst count as one; of the
+/// 31 of a full one the rest went behind the streams otherwise, and a start-up took four times as long. On disks random
+/// hogs with weights led for seconds, and repaid it to the heaviest for ten.
 const JUMPS_MOST: u8 = 4;
 /// Who has so many under way at once does not wait for one read after another, and does not lead while it has. A
 /// window of read-ahead by pages is 32; the last page of one, left to the streams, cost a start-up 22 s.
 const DEEP: u32 = 48;
-/// Who has read on a disk for so many times as long as it computed is no start-up but a reader, and leads for a part only.
+/// Who has read on a disk for so many times as long as it computed is no start-up but a reader, and leads for a part
+/// only; lowriter on a laptop's disk, which is one for two seconds, needs that part.
 const DISK_READS: u64 = 64;
-const DISK_READER: u64 = 3;
+const DISK_READER: u64 = 2;
 /// The same of who asks now and then: it pauses for so many times as long as it reads.
 const DISK_ASKS: u64 = 2;
 const DISK_ASKER: u64 = 16;
@@ -274,6 +276,11 @@ impl Paternoster {
         if !leaf.sync || leaf.sync_write {
             return None;
         }
+        // That was all: once it is held it falls behind, pauses no more, and would pass for a start-up.
+        let had = leaf.drive_time.0.saturating_mul(DISK_ASKER);
+        if !self.media.is_quick() && asks_at_times(leaf) && had >= self.begin.most.0 {
+            leaf.drive_time = Nanos(u64::MAX);
+        }
         self.may_lead(now, self.fair.leaf(id), (r.group, r.start), tags)
     }
 
@@ -309,14 +316,16 @@ impl Paternoster {
         }
         let is_disk = !self.media.is_quick();
         let passing = !is_disk && tags >= TAGS_OF_FLASH;
-        if passing && leaf.jumps_to(start) > JUMPS_MOST {
+        let jumps = leaf.jumps_to(start) > JUMPS_MOST;
+        if jumps && (is_disk || passing) {
             return None;
         }
         let (had, computed) = (leaf.drive_time.0, leaf.computed.0);
         let streams = start == leaf.last_end && leaf.run >= STREAM;
         let (lead, faster) = match is_disk {
+            true if had >= DISK_READS * computed && streams => (Lead::Holding, DISK_ASKER),
             true if had >= DISK_READS * computed => (Lead::Holding, DISK_READER),
-            true if computed > DISK_ASKS * had && had > 0 => (Lead::Holding, DISK_ASKER),
+            true if asks_at_times(leaf) => (Lead::Holding, DISK_ASKER),
             true => (Lead::Holding, 1),
             false if passing && streams => (Lead::Passing, FLASH_STREAMS),
             false if !passing || computed >= had / 2 => (Lead::Holding, FLASH_FASTER),
@@ -325,6 +334,12 @@ impl Paternoster {
         let had = Nanos(had.saturating_mul(faster));
         self.begin.allows(now, had, self.lane.other_served(group)).then_some(lead)
     }
+}
+
+/// It pauses for so long between its reads that it is no start-up.
+fn asks_at_times(leaf: &Leaf) -> bool {
+    let had = leaf.drive_time.0;
+    had > 0 && leaf.computed.0 > had.saturating_mul(DISK_ASKS)
 }
 
 /// Its next request is its first, or the first after a long time.

@@ -107,14 +107,14 @@ impl Paternoster {
 
     /// A request of the lane is held back: an answer about its target names that.
     #[inline(never)]
-    fn note_held(&mut self, now: Instant, slot: u32, by: HeldBy, cx: &Cx<'_>) {
+    pub(super) fn note_held(&mut self, now: Instant, slot: u32, by: HeldBy, cx: &Cx<'_>) {
         if let Some(owner) = self.owner(cx.requests.at(slot)) {
             self.notes.held(now, owner, by);
         }
     }
 
     /// The target of this request has taken from the others what it may, and its share too.
-    fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
+    pub(super) fn spent(&self, slot: u32, cx: &Cx<'_>) -> bool {
         let s = &self.slots[slot as usize];
         s.auto
             && self.owner(cx.requests.at(slot)).is_some_and(|owner| self.budget.is_spent(owner))
@@ -164,7 +164,7 @@ impl Paternoster {
     }
 
     /// A request with a numeric target close behind one that is held; it is not held with it.
-    fn number_behind(&self, slot: u32) -> Option<u32> {
+    pub(super) fn number_behind(&self, slot: u32) -> Option<u32> {
         let behind = core::iter::successors(self.lane.after(slot), |&s| self.lane.after(s));
         behind.take(LOOK_BEHIND).find(|&s| self.slots[s as usize].number)
     }

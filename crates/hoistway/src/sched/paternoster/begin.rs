@@ -12,8 +12,8 @@
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, has few
 //! requests under way, has had less than `begin` of the drive (the moments for which others were held while it
 //! thought count), and the account is open. On a disk who computes less than 1/64 of its time in the drive leads for
-//! half of `begin`; for 1/16 if it has gone on for four mebibytes in one place, and who pauses for twice its time in the
-//! drive and so asks now and then. On flash, and on a disk whose reads come back as if nothing moved (`media.rs`), it
+//! half of `begin`; for 1/16 if it has gone on for four mebibytes in one place, and who pauses for longer than it was in
+//! the drive and so asks now and then. On flash, and on a disk whose reads come back as if nothing moved (`media.rs`), it
 //! leads for 1/16, or 1/8 if it computes at least half as long as it reads; who has gone on for four mebibytes in one
 //! place passes for 1/64 and holds nobody. What tells a start-up from greedy work: it waits for its reads. Who has
 //! jumped to more than four places since nothing of it was under way does not lead; a burst of pages read ahead is one.
@@ -52,8 +52,8 @@ const DEEP: u32 = 48;
 /// only; lowriter on a laptop's disk, which is one for two seconds, needs that part.
 const DISK_READS: u64 = 64;
 const DISK_READER: u64 = 2;
-/// The same of who asks now and then: it pauses for so many times as long as it reads.
-const DISK_ASKS: u64 = 2;
+/// The same of who asks now and then: it pauses for so many times as long as it reads and others are held for it.
+const DISK_ASKS: u64 = 1;
 const DISK_ASKER: u64 = 16;
 /// A drive with fewer tags serves one request after another, so that only holding others helps.
 const TAGS_OF_FLASH: u32 = 3;

@@ -14,6 +14,9 @@ const IDLE_AFTER: u64 = 1_000_000;
 /// Length of the moving average of the share of non-sequential writes, bytes (specs/drives.md 4.5).
 const RANDOM_SHARE_BYTES: f64 = 1_048_576.0;
 
+/// Of the hash that gives stripes their dies.
+const SPREAD: u64 = 0x9e37_79b1;
+
 /// One die.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
@@ -112,57 +115,91 @@ impl Array {
     /// different dies, but not every file begins on die 0.
     #[inline]
     fn die_of(&self, stripe: u64) -> usize {
-        const SPREAD: u64 = 0x9e37_79b1;
-        let die = match self.die_shift {
+        match self.die_shift {
             Some(shift) => {
-                (stripe ^ (stripe >> shift).wrapping_mul(SPREAD)) & (self.dies.len() as u64 - 1)
+                (stripe ^ (stripe >> shift).wrapping_mul(SPREAD)) as usize & (self.dies.len() - 1)
             }
             None => {
                 let round = self.by_dies.div_rem(stripe).0;
-                self.by_dies.div_rem(stripe ^ round.wrapping_mul(SPREAD)).1
+                self.by_dies.div_rem(stripe ^ round.wrapping_mul(SPREAD)).1 as usize
             }
-        };
-        die as usize
+        }
     }
 
     /// Reads the pages of a command that the controller has worked off at `t0`; when the earliest and
     /// the latest of them have passed their channel.
-    #[inline]
     pub fn read(&mut self, t0: u64, start: u64, len: u64) -> (u64, u64) {
-        let (mut first, mut last) = (u64::MAX, t0);
-        let end = start + len;
+        let (end, page) = (start + len, self.page);
+        let mut ends = (u64::MAX, t0);
         let mut at = start;
-        let mut page_end = start - self.by_page.div_rem(start).1 + self.page;
+        let mut page_end = start - self.by_page.div_rem(start).1 + page;
         while at < end {
-            let piece = page_end.min(end) - at;
-            let on_channel = if piece == self.page {
-                self.page_on_channel
-            } else {
-                self.channel_rate.dur(piece)
-            };
-            let stripe = match self.stripe_shift {
-                Some(shift) => at >> shift,
-                None => self.by_stripe.div_rem(at).0,
-            };
-            let index = self.die_of(stripe);
-            let array_time = self.read_least + self.jitter.below(self.read_spread);
-            let die = &mut self.dies[index];
-            let mut from = t0;
-            if die.program_free > t0 {
-                // Only the program in progress is waited for; queued programs are overtaken.
-                let rest = (die.program_free - t0) % die.program_time.max(1);
-                from += if self.suspend > 0 { rest.min(self.suspend) } else { rest };
-                die.program_free += self.read;
+            let whole = (end - at) / page;
+            if page_end - at == page
+                && whole > 0
+                && let (Some(stripe), Some(dies)) = (self.stripe_shift, self.die_shift)
+            {
+                self.read_pages(t0, at, whole, (stripe, dies), &mut ends);
+                at += whole * page;
+                page_end = at + page;
+                continue;
             }
-            die.read_free = die.read_free.max(from) + array_time;
-            let read = die.read_free;
-            let passed = reserve(&mut self.channels[die.channel], read, on_channel);
-            first = first.min(passed);
-            last = last.max(passed);
+            let on_channel = self.channel_rate.dur(page_end.min(end) - at);
+            let die = self.die_of(self.by_stripe.div_rem(at).0);
+            let jitter = self.jitter.below(self.read_spread);
+            self.read_page(t0, die, self.read_least + jitter, on_channel, &mut ends);
             at = page_end;
-            page_end += self.page;
+            page_end += page;
         }
-        (first.min(last), last)
+        (ends.0.min(ends.1), ends.1)
+    }
+
+    /// Reads so many whole pages from byte `at` on; `shifts` divide by a stripe and by the number of dies. Large reads
+    /// spend their time here.
+    #[inline(never)]
+    fn read_pages(
+        &mut self,
+        t0: u64,
+        mut at: u64,
+        pages: u64,
+        shifts: (u32, u32),
+        ends: &mut (u64, u64),
+    ) {
+        let (page, mask, least) = (self.page, self.dies.len() - 1, self.read_least);
+        let (spread, on_channel) = (self.read_spread, self.page_on_channel);
+        let mut both = *ends;
+        for _ in 0..pages {
+            let stripe = at >> shifts.0;
+            let die = (stripe ^ (stripe >> shifts.1).wrapping_mul(SPREAD)) as usize & mask;
+            let time = least + self.jitter.below(spread);
+            self.read_page(t0, die, time, on_channel, &mut both);
+            at += page;
+        }
+        *ends = both;
+    }
+
+    /// Reads a page, or a part of it, whose array takes `time`.
+    #[inline(always)]
+    fn read_page(
+        &mut self,
+        t0: u64,
+        die: usize,
+        time: u64,
+        on_channel: u64,
+        ends: &mut (u64, u64),
+    ) {
+        let die = &mut self.dies[die];
+        let mut from = t0;
+        if die.program_free > t0 {
+            // Only the program in progress is waited for; queued programs are overtaken.
+            let rest = (die.program_free - t0) % die.program_time.max(1);
+            from += if self.suspend > 0 { rest.min(self.suspend) } else { rest };
+            die.program_free += self.read;
+        }
+        let read = die.read_free.max(from) + time;
+        die.read_free = read;
+        let passed = reserve(&mut self.channels[die.channel], read, on_channel);
+        *ends = (ends.0.min(passed), ends.1.max(passed));
     }
 
     /// A write of `len` bytes that came over the link at `t` is taken into the buffer; when it fits.
@@ -179,9 +216,9 @@ impl Array {
             self.pending_since = now;
         }
         self.pending += len;
-        while self.pending >= self.params.program_unit {
+        if self.pending >= self.params.program_unit {
             self.pending_since = now;
-            self.program(now, self.params.program_unit);
+            self.program_units(now);
         }
         t
     }
@@ -193,22 +230,48 @@ impl Array {
         self.random_share += (v - self.random_share) * weight;
     }
 
-    /// Programs one unit, or what is pending if that is less, on the next die.
+    /// Programs all whole units that are pending.
+    fn program_units(&mut self, now: u64) {
+        let unit = self.params.program_unit;
+        self.program(now, unit);
+        // With the first the drive has ceased to be idle. While the pool lasts, and no unit may go to the SLC
+        // cache, all that follow take the same time.
+        let whole = self.pending / unit;
+        if self.slc_used + unit > self.params.slc_cache && self.clean_pool > whole * unit {
+            self.clean_pool -= whole * unit;
+            self.pending -= whole * unit;
+            self.program_run(now, self.params.program, whole, unit);
+        }
+        while self.pending >= unit {
+            self.program(now, unit);
+        }
+    }
+
+    /// Programs one unit, or what is pending if that is less.
     fn program(&mut self, now: u64, unit: u64) {
         let bytes = unit.min(self.pending);
         self.idle_work(now);
         let time = self.program_time(bytes);
-        let die = &mut self.dies[self.next_die];
-        self.next_die =
-            if self.next_die + 1 == self.params.dies as usize { 0 } else { self.next_die + 1 };
-        die.program_free = die.program_free.max(die.read_free).max(now) + time;
-        die.program_time = time;
-        let release = die.program_free;
-        self.programmed_until = self.programmed_until.max(release);
         self.pending -= bytes;
-        // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
-        // not hold back the space of later ones.
-        self.buffer.push(now, release, bytes);
+        self.program_run(now, time, 1, bytes);
+    }
+
+    /// Programs `units` of so many bytes, each in `time`, on the next dies.
+    #[inline]
+    fn program_run(&mut self, now: u64, time: u64, units: u64, bytes: u64) {
+        let (mut next, mut until) = (self.next_die, self.programmed_until);
+        self.buffer.pass(now);
+        for _ in 0..units {
+            let die = &mut self.dies[next];
+            let release = die.program_free.max(die.read_free).max(now) + time;
+            (die.program_free, die.program_time) = (release, time);
+            until = until.max(release);
+            // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
+            // not hold back the space of later ones.
+            self.buffer.push(release, bytes);
+            next = if next + 1 == self.dies.len() { 0 } else { next + 1 };
+        }
+        (self.next_die, self.programmed_until) = (next, until);
     }
 
     /// SLC cache, clean pool, write amplification.
@@ -304,11 +367,8 @@ impl Jitter {
     }
 
     /// Uniform in 0..width (0 if that is 0) for widths up to 2^47.
-    #[inline]
+    #[inline(always)]
     fn below(&mut self, width: u64) -> u64 {
-        if width == 0 {
-            return 0;
-        }
         if self.left == 0 {
             self.bits = self.rng.bits();
             self.left = 4;

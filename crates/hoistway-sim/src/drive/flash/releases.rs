@@ -35,19 +35,25 @@ impl Releases {
         Releases { shift, first: 0, bins: VecDeque::new(), bytes: 0 }
     }
 
-    /// At `now`, a unit that will be released at `release`.
+    /// It is `now`: bins that lie behind are empty.
     #[inline]
-    pub fn push(&mut self, now: u64, release: u64, bytes: u64) {
-        while self.first < now >> self.shift {
+    pub fn pass(&mut self, now: u64) {
+        let now = now >> self.shift;
+        while self.first < now {
             match self.bins.is_empty() {
-                true => self.first = now >> self.shift,
+                true => self.first = now,
                 false => self.drop_bin(),
             }
         }
+    }
+
+    /// A unit that will be released at `release`.
+    #[inline]
+    pub fn push(&mut self, release: u64, bytes: u64) {
         // One released before others that have gone already is in the first, too.
         let at = (release >> self.shift).saturating_sub(self.first) as usize;
-        while self.bins.len() <= at {
-            self.bins.push_back(Bin::default());
+        if at >= self.bins.len() {
+            self.bins.resize_with(at + 1, Bin::default);
         }
         let bin = &mut self.bins[at];
         bin.units.push((release, bytes));
@@ -99,7 +105,8 @@ mod tests {
             let (mut releases, mut plain, mut now) = (Releases::new(32, 1_000_000), vec![], 0);
             for _ in 0..3000 {
                 let (release, bytes) = (now + rng.below(30_000_000), 1 + rng.below(9));
-                releases.push(now, release, bytes);
+                releases.pass(now);
+                releases.push(release, bytes);
                 plain.push((release, bytes));
                 let idle = rng.below(50) == 0;
                 now += rng.below(if idle { 60_000_000 } else { 50_000 });

@@ -1,6 +1,7 @@
 //! Controllers and groups of a job: installing them, writing their files, recording their gauges.
 
 use super::Job;
+use super::record::FOREVER;
 use super::setup::set_up;
 use hoistway::ctl::CONTROLLERS;
 use hoistway::stack::StageName;
@@ -146,6 +147,12 @@ impl Gauges {
             self.sample(at, stack);
             self.next = Some(at + self.every);
         }
+    }
+
+    /// Nothing is recorded before the time has gone beyond that.
+    #[inline]
+    pub fn next(&self) -> Instant {
+        self.next.unwrap_or(FOREVER)
     }
 
     fn sample(&mut self, at: Instant, stack: &mut Stack) {

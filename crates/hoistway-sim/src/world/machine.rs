@@ -65,8 +65,8 @@ pub trait Platform {
 /// When a process goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Then.
-    At(Instant),
+    /// When the event queue says.
+    Due,
     /// When I/O it waits for has completed.
     Asleep,
     /// When the stack has accepted its submission, or never.
@@ -103,6 +103,10 @@ pub struct Machine<G> {
     pub platform: G,
     pub(super) now: Instant,
     pub(super) events: EventQueue,
+    /// The device was given something by the entity that goes on.
+    issued: bool,
+    /// The loop wants to be asked then at the latest; 0: at each instant.
+    pub(super) pause: Instant,
     stack: Stack,
     host: Host,
     actors: Vec<JobProc>,
@@ -206,6 +210,8 @@ impl<G: Platform> Machine<G> {
             platform: platform(loads, &host)?,
             now: Instant::ZERO,
             events,
+            issued: false,
+            pause: Instant::ZERO,
             sequential: vec![false; stack.env().requests.capacity()],
             legacy: job.host.block_profile() == Profile::Legacy,
             stack,
@@ -403,6 +409,7 @@ impl<G: Platform> Machine<G> {
     }
 
     fn issue(&mut self, req: ReqId) {
+        self.issued = true;
         let command = self.command(req);
         self.sequential[req.index()] =
             self.device_stats.issue(self.now, command.op, command.start, command.len);
@@ -440,6 +447,25 @@ impl<G: Platform> Machine<G> {
         }
     }
 
+    /// Process `who` does nothing before `at`. True: nor does anybody else, and it is `at` now.
+    #[inline]
+    fn goes_on(&mut self, who: usize, at: Instant) -> bool {
+        self.events.set(who, at);
+        self.wake();
+        let border = match self.part {
+            Part::Ramp => self.span.begin,
+            Part::Window => self.span.end,
+            Part::Grace => self.span.end + self.grace,
+        };
+        let quiet = at < self.pause && at < border && at <= self.monitor.next();
+        // A device that was given something has not said yet when it wants to be called.
+        let alone = quiet && !self.issued && self.events.next().0 == who;
+        if alone {
+            self.now = at;
+        }
+        alone
+    }
+
     /// A process goes on.
     fn go_on(&mut self, who: usize) -> Result<(), JobError> {
         let p = match who {
@@ -448,8 +474,11 @@ impl<G: Platform> Machine<G> {
             _ => who - self.first,
         };
         let over = self.actors.get(p).is_some_and(|a| a.over);
-        let next = if over { Next::Called } else { self.steps(p)? };
-        self.events.set(who, if let Next::At(at) = next { at } else { NEVER });
+        self.issued = false;
+        let next = if over { Next::Called } else { self.steps(who, p)? };
+        if next != Next::Due {
+            self.events.set(who, NEVER);
+        }
         self.wake();
         if self.legacy && next == Next::Asleep {
             // Whoever waits for I/O starts the device's queue.
@@ -464,8 +493,8 @@ impl<G: Platform> Machine<G> {
         self.actors.get(p).map_or_else(|| self.workers[p - self.actors.len()], |a| a.id)
     }
 
-    /// What a process does until it has to wait.
-    fn steps(&mut self, p: usize) -> Result<Next, JobError> {
+    /// What process `p`, entity `who`, does until it has to wait for others.
+    fn steps(&mut self, who: usize, p: usize) -> Result<Next, JobError> {
         loop {
             if self.controlled
                 && let Some(actor) = self.actors.get(p)
@@ -504,18 +533,21 @@ impl<G: Platform> Machine<G> {
                         self.stack.change(self.now, Change::DirtySlept(id), |_| {});
                         self.drain();
                     }
-                    return Ok(Next::At(at));
+                    self.events.set(who, at);
+                    return Ok(Next::Due);
                 }
                 Act::WaitUntil(at) => {
-                    return Ok(Next::At(at));
+                    if !self.goes_on(who, at) {
+                        return Ok(Next::Due);
+                    }
                 }
                 Act::Ran(ran) => {
                     if !self.platform.ran(self.now, p, &ran, &self.host) {
                         return Ok(Next::Called);
                     }
                     self.actors[p].stats.ran(&ran);
-                    if ran.until > self.now {
-                        return Ok(Next::At(ran.until));
+                    if ran.until > self.now && !self.goes_on(who, ran.until) {
+                        return Ok(Next::Due);
                     }
                 }
                 Act::Block => {
@@ -535,7 +567,8 @@ impl<G: Platform> Machine<G> {
                     }
                     let until = self.host.delayed(p);
                     if until > self.now {
-                        return Ok(Next::At(until));
+                        self.events.set(who, until);
+                        return Ok(Next::Due);
                     }
                     let Some(operation) = self.platform.next(self.now, p) else {
                         return Ok(Next::Called);

@@ -113,7 +113,7 @@ impl Series {
 }
 
 /// Behind every end.
-const FOREVER: Instant = Instant::from_nanos(u64::MAX);
+pub(super) const FOREVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Counters of one process.
 #[derive(Debug)]

@@ -79,7 +79,7 @@ pub fn run_recorded(
     if machine.platform.listens() {
         machine.introduce(job);
     }
-    let mut watch_at = Instant::ZERO + WATCH_TIME;
+    machine.pause = Instant::ZERO + WATCH_TIME;
     let mut events = 0;
     loop {
         if machine.platform.touched {
@@ -90,9 +90,9 @@ pub fn run_recorded(
             return Ok(machine.outcome(job).0);
         }
         events += 1;
-        if at >= watch_at || events >= WATCH_EVENTS {
+        if at >= machine.pause || events >= WATCH_EVENTS {
             events = 0;
-            watch_at = at.max(watch_at) + WATCH_TIME;
+            machine.pause = at.max(machine.pause) + WATCH_TIME;
             if !watch(at) {
                 return Err(JobError::Interrupted);
             }

@@ -123,13 +123,15 @@ impl FlusherPace {
         }
     }
 
-    /// New estimates, if the last ones are 200 ms old. `position` in 1/1024; `below`: fewer pages are
-    /// held than the setpoint.
+    /// The estimates are 200 ms old.
+    #[inline]
+    pub fn due(&self, now: Instant) -> bool {
+        now.since(self.updated) >= UPDATE
+    }
+
+    /// New estimates, which are due. `position` in 1/1024; `below`: fewer pages are held than the setpoint.
     pub fn update(&mut self, now: Instant, position: u64, below: bool) {
         let elapsed = now.since(self.updated).0;
-        if elapsed < UPDATE.0 {
-            return;
-        }
         // u128: a rate times nanoseconds may pass 2^64.
         let e = elapsed.min(PERIOD);
         let sum = u128::from(self.estimate) * u128::from(PERIOD - e)

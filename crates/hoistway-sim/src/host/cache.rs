@@ -126,6 +126,17 @@ fn spans(a: u64, b: u64) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
+/// Set bits. Masks are runs, mostly, and a run is counted without the many steps of a processor that need not have an
+/// instruction for it.
+#[inline]
+fn ones(mask: u64) -> u64 {
+    let run = mask >> (mask.trailing_zeros() & 63);
+    if run & run.wrapping_add(1) == 0 {
+        return u64::from(64 - run.leading_zeros());
+    }
+    u64::from(mask.count_ones())
+}
+
 impl PageCache {
     /// An empty cache that may hold `limit` pages.
     pub fn new(limit: u64) -> PageCache {
@@ -325,13 +336,32 @@ impl PageCache {
         }
     }
 
-    /// Makes cached, up to date pages dirty; returns how many were clean.
-    pub fn set_dirty(&mut self, file: u32, a: u64, b: u64) -> u64 {
+    /// Makes pages dirty, and up to date where they are absent; returns how many were clean, `None` if there is no
+    /// memory for one of them.
+    pub fn dirty_pages(&mut self, file: u32, a: u64, b: u64, group: GroupId) -> Option<u64> {
+        let room = self.cached + (b - a) <= self.limit;
+        if !room {
+            // What makes room may take pages back anywhere: run by run.
+            let mut at = a;
+            while at < b {
+                let from = self.find(file, at, b, |w| !w.cached);
+                let to = self.find(file, from, b, |w| w.cached);
+                if from < to && !self.insert(file, from, to, true, group) {
+                    return None;
+                }
+                at = to;
+            }
+        }
         let mut fresh = 0;
         for (i, mask) in spans(a, b) {
             let place = self.own_place(file, i);
+            let absent = mask & !self.words[place].cached;
+            if room && absent != 0 {
+                self.cached += ones(absent);
+                self.add_to_word(place, absent, true, group);
+            }
             let w = &mut self.words[place];
-            fresh += u64::from((mask & !w.dirty).count_ones());
+            fresh += ones(mask & !w.dirty);
             w.dirty |= mask;
         }
         let map = &mut self.files[file as usize];
@@ -342,7 +372,7 @@ impl PageCache {
             map.dirty_hi = map.dirty_hi.max(b);
         }
         map.dirty += fresh;
-        fresh
+        Some(fresh)
     }
 
     /// True when a page of [from, to) is dirty.
@@ -418,23 +448,29 @@ impl PageCache {
         self.cached += b - a;
         for (i, mask) in spans(a, b) {
             let place = self.own_place(file, i);
-            let w = &mut self.words[place];
-            debug_assert_eq!(w.cached & mask, 0);
-            if w.cached == 0 {
-                w.group = group;
-            }
-            w.cached |= mask;
-            w.used &= !mask;
-            if ready {
-                w.ready |= mask;
-                // Whoever wrote it has used it.
-                w.used |= mask;
-            }
-            if !self.links.linked(place as u32) {
-                self.fifo.push_back(&mut self.links, place as u32);
-            }
+            self.add_to_word(place, mask, ready, group);
         }
         true
+    }
+
+    /// Inserts absent pages of one word.
+    #[inline]
+    fn add_to_word(&mut self, place: usize, mask: u64, ready: bool, group: GroupId) {
+        let w = &mut self.words[place];
+        debug_assert_eq!(w.cached & mask, 0);
+        if w.cached == 0 {
+            w.group = group;
+        }
+        w.cached |= mask;
+        w.used &= !mask;
+        if ready {
+            w.ready |= mask;
+            // Whoever wrote it has used it.
+            w.used |= mask;
+        }
+        if !self.links.linked(place as u32) {
+            self.fifo.push_back(&mut self.links, place as u32);
+        }
     }
 
     /// Drops the clean up-to-date pages of [a, b).
@@ -606,7 +642,7 @@ mod tests {
     fn pages_under_write_back_outlive_the_drop_of_their_file() {
         let mut c = cache(1000, &[1000]);
         assert!(c.insert(0, 0, 10, true, GroupId::ROOT));
-        assert_eq!(c.set_dirty(0, 0, 10), 10);
+        assert_eq!(c.dirty_pages(0, 0, 10, GroupId::ROOT), Some(10));
         c.start_write(0, 0, 4);
         assert_eq!(c.discard_dirty(0), 6);
         c.drop_clean(0, 0, 1000);

@@ -308,23 +308,14 @@ impl Kernel {
                 "nilfs2: buffered writes to the device itself are not modelled beside it".into();
             self.fault = Some(Box::new(JobError::Parameter { of: "host".into(), message }));
         }
-        let mut at = a;
-        while at < b {
-            let from = self.cache.find(file, at, b, |w| !w.cached);
-            let to = self.cache.find(file, from, b, |w| w.cached);
-            if from < to && !self.cache.insert(file, from, to, true, group) {
-                return false;
-            }
-            at = to;
-        }
         let dirty = self.cache.dirty(file);
+        let Some(fresh) = self.cache.dirty_pages(file, a, b, group) else { return false };
         if self.files[file].owner.is_none() {
-            self.hand_over(now, file, group);
+            self.hand_over(now, file, group, dirty);
         }
         if dirty == 0 {
             self.files[file].dirtied_at = now;
         }
-        let fresh = self.cache.set_dirty(file, a, b);
         if let Some(dirtied) = &mut self.dirtied {
             dirtied.push((task.p, FileId(file), a, b));
         }
@@ -482,12 +473,11 @@ impl Kernel {
         let bw = self.writeback.flushers[f.flusher as usize].pace.bandwidth;
         if let Some(winner) = f.ballot.decide(owner, bw) {
             self.writeback.owner_changes += 1;
-            self.hand_over(now, file, winner);
+            self.hand_over(now, file, winner, self.cache.dirty(file));
         }
     }
 
-    fn hand_over(&mut self, now: Instant, file: u32, group: GroupId) {
-        let dirty = self.cache.dirty(file);
+    fn hand_over(&mut self, now: Instant, file: u32, group: GroupId, dirty: u64) {
         let (files, sleepers) = (&mut self.files, &mut self.sleepers);
         self.writeback.hand_over(now, file, group, dirty, files, sleepers);
     }

@@ -447,9 +447,11 @@ impl WritebackState {
 
     /// The estimates of flusher `i`, where due, and the shares of all.
     fn update_pace(&mut self, now: Instant, i: usize) {
-        let position = self.position(i);
-        let below = self.held() < self.thresholds.setpoint;
-        self.flushers[i].pace.update(now, position, below);
+        if self.flushers[i].pace.due(now) {
+            let position = self.position(i);
+            let below = self.held() < self.thresholds.setpoint;
+            self.flushers[i].pace.update(now, position, below);
+        }
         if now.since(self.shares_at) < UPDATE {
             return;
         }

@@ -259,19 +259,26 @@ impl Array {
     /// Programs `units` of so many bytes, each in `time`, on the next dies.
     #[inline]
     fn program_run(&mut self, now: u64, time: u64, units: u64, bytes: u64) {
-        let (mut next, mut until) = (self.next_die, self.programmed_until);
-        self.buffer.pass(now);
-        for _ in 0..units {
-            let die = &mut self.dies[next];
-            let release = die.program_free.max(die.read_free).max(now) + time;
-            (die.program_free, die.program_time) = (release, time);
-            until = until.max(release);
-            // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
-            // not hold back the space of later ones.
-            self.buffer.push(release, bytes);
-            next = if next + 1 == self.dies.len() { 0 } else { next + 1 };
+        let Array { dies, buffer, next_die, programmed_until, .. } = self;
+        let mut until = *programmed_until;
+        let mut left = units as usize;
+        buffer.pass(now);
+        while left > 0 {
+            // Up to the last die, behind which the first comes.
+            let run = left.min(dies.len() - *next_die);
+            for die in &mut dies[*next_die..*next_die + run] {
+                let release = die.program_free.max(die.read_free).max(now) + time;
+                (die.program_free, die.program_time) = (release, time);
+                until = until.max(release);
+                // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
+                // not hold back the space of later ones.
+                buffer.push(release, bytes);
+            }
+            *next_die = if *next_die + run == dies.len() { 0 } else { *next_die + run };
+            left -= run;
         }
-        (self.next_die, self.programmed_until) = (next, until);
+        buffer.count(units * bytes);
+        *programmed_until = until;
     }
 
     /// SLC cache, clean pool, write amplification.

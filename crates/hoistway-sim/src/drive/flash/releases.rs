@@ -4,8 +4,6 @@
 //! of equal time: a large write, which waits until tens of units are gone, takes whole bins, and looks at single
 //! units in the last of them alone.
 
-use std::collections::VecDeque;
-
 /// Units that end in a bin when all dies program.
 const PER_BIN: u64 = 16;
 
@@ -16,12 +14,13 @@ pub(super) struct Releases {
     shift: u32,
     /// Number of the first bin since time 0.
     first: u64,
-    bins: VecDeque<Bin>,
+    /// A ring: bin `n` since time 0 lies at `n` modulo its length, a power of two.
+    bins: Vec<Bin>,
     /// Bytes of all units.
     bytes: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Bin {
     /// (release, bytes), in no order.
     units: Vec<(u64, u64)>,
@@ -32,7 +31,7 @@ impl Releases {
     /// Of so many dies, of which each programs a unit in so many ns.
     pub fn new(dies: u64, program: u64) -> Releases {
         let shift = (program * PER_BIN / dies).max(1).ilog2();
-        Releases { shift, first: 0, bins: VecDeque::new(), bytes: 0 }
+        Releases { shift, first: 0, bins: vec![Bin::default(); 64], bytes: 0 }
     }
 
     /// It is `now`: bins that lie behind are empty.
@@ -40,25 +39,45 @@ impl Releases {
     pub fn pass(&mut self, now: u64) {
         let now = now >> self.shift;
         while self.first < now {
-            match self.bins.is_empty() {
-                true => self.first = now,
-                false => self.drop_bin(),
+            match self.bytes {
+                0 => self.first = now,
+                _ => self.drop_bin(),
             }
         }
     }
 
-    /// A unit that will be released at `release`.
+    /// A unit that will be released at `release`; [`Releases::count`] is to follow.
     #[inline]
     pub fn push(&mut self, release: u64, bytes: u64) {
         // One released before others that have gone already is in the first, too.
-        let at = (release >> self.shift).saturating_sub(self.first) as usize;
-        if at >= self.bins.len() {
-            self.bins.resize_with(at + 1, Bin::default);
+        let number = (release >> self.shift).max(self.first);
+        if number - self.first >= self.bins.len() as u64 {
+            self.grow(number);
         }
+        let at = number as usize & (self.bins.len() - 1);
         let bin = &mut self.bins[at];
         bin.units.push((release, bytes));
         bin.bytes += bytes;
+    }
+
+    /// So many bytes were pushed.
+    #[inline]
+    pub fn count(&mut self, bytes: u64) {
         self.bytes += bytes;
+    }
+
+    /// The ring has room for bin `number`.
+    #[cold]
+    fn grow(&mut self, number: u64) {
+        let old = std::mem::take(&mut self.bins);
+        let most = (number - self.first + 1).next_power_of_two() as usize;
+        self.bins.resize(most, Bin::default());
+        let first = self.first as usize;
+        for (at, bin) in old.iter().enumerate() {
+            // Those of the ring before `first` belong behind its end.
+            let behind = at.wrapping_sub(first) & (old.len() - 1);
+            self.bins[(first + behind) & (most - 1)] = bin.clone();
+        }
     }
 
     /// Lets units go, the earliest first, until no more than `room` bytes are left; the release of the last of them, 0
@@ -67,7 +86,8 @@ impl Releases {
     pub fn shrink(&mut self, room: u64) -> u64 {
         let mut last = 0;
         while self.bytes > room {
-            let bin = &mut self.bins[0];
+            let at = self.first as usize & (self.bins.len() - 1);
+            let bin = &mut self.bins[at];
             if self.bytes - bin.bytes > room {
                 self.drop_bin();
                 continue;
@@ -82,14 +102,14 @@ impl Releases {
         last
     }
 
+    /// The first bin is empty, and serves again behind the last.
     fn drop_bin(&mut self) {
-        let mut bin = self.bins.pop_front().expect("there is one");
+        let at = self.first as usize & (self.bins.len() - 1);
+        let bin = &mut self.bins[at];
         self.first += 1;
         self.bytes -= bin.bytes;
-        // Its memory serves again behind the last.
         bin.bytes = 0;
         bin.units.clear();
-        self.bins.push_back(bin);
     }
 }
 
@@ -107,6 +127,7 @@ mod tests {
                 let (release, bytes) = (now + rng.below(30_000_000), 1 + rng.below(9));
                 releases.pass(now);
                 releases.push(release, bytes);
+                releases.count(bytes);
                 plain.push((release, bytes));
                 let idle = rng.below(50) == 0;
                 now += rng.below(if idle { 60_000_000 } else { 50_000 });

@@ -40,6 +40,8 @@ pub(super) struct Mechanism {
     /// What became available in segments and extents since the last choice: queued reads inside
     /// hit.
     grown: Vec<(u64, u64)>,
+    /// A queued access has not been looked up.
+    unseen: bool,
     /// Scratch: the reads that a choice serves from the buffer.
     hits: Vec<QueuedAccess>,
     head: Head,
@@ -189,6 +191,7 @@ impl Mechanism {
             dirty_bytes: 0,
             segments: Vec::new(),
             grown: Vec::new(),
+            unseen: false,
             hits: Vec::new(),
             head: Head { cyl: 0, lba: 0 },
             read_ahead: None,
@@ -236,6 +239,7 @@ impl Mechanism {
             self.number += 1;
             let queued = self.queued(now, access);
             self.queue.push(queued);
+            self.unseen = true;
         }
         if self.busy.is_none() {
             self.choose(now, bus);
@@ -392,14 +396,22 @@ impl Mechanism {
     /// Queued reads that lie in a segment or a dirty extent need no mechanics. Reads that were
     /// looked up before are compared only with what has grown since.
     fn serve_hits(&mut self, now: u64, bus: &mut Bus) {
+        let first = self.grown.iter().map(|g| g.0).min().unwrap_or(u64::MAX);
+        let last = self.grown.iter().map(|g| g.1).max().unwrap_or(0);
+        if self.grown.is_empty() && !std::mem::take(&mut self.unseen) {
+            return;
+        }
         let mut at = 0;
         while at < self.queue.len() {
             let q = &mut self.queue[at];
-            let fresh = std::mem::take(&mut q.fresh);
             let Access { write, start, end, .. } = q.access;
+            if !q.fresh && (start < first || last < end) {
+                at += 1;
+                continue;
+            }
             let inside = |&(s, e): &(u64, u64)| s <= start && end <= e;
             let mut hit = false;
-            if !write && fresh {
+            if std::mem::take(&mut q.fresh) && !write {
                 let segment = self.segments.iter().rposition(inside);
                 if let Some(n) = segment {
                     // Used: the most recent now.
@@ -475,15 +487,25 @@ impl Mechanism {
             start >= window.0 && start <= window.1 && !write && !q.cached
         };
         // First what costs nothing: its score lets most others be dropped by a bound.
-        for (at, q) in self.queue.iter().enumerate().filter(|(_, q)| lies_ahead(q)) {
-            let score = -self.credit(now, q.arrival);
-            offer(best, score, q.number, Choice::Continue(at));
+        let mut oldest = now;
+        for (at, q) in self.queue.iter().enumerate() {
+            oldest = oldest.min(q.arrival);
+            if lies_ahead(q) {
+                offer(best, -self.credit(now, q.arrival), q.number, Choice::Continue(at));
+            }
         }
         let phase = self.geometry.angle(now + self.cfg.overhead);
+        let mut bound = best.map_or(f64::INFINITY, |(score, _, _)| score);
+        // Who waits longer for its byte to come round has no chance, whatever its age.
+        let most = self.credit(now, oldest) - real(self.cfg.overhead) + 2.0;
+        let mut longest = (bound + most).max(0.0) as u64;
         for (at, q) in self.queue.iter().enumerate() {
+            if self.geometry.rotation(q.from.angle, phase) > longest {
+                continue;
+            }
             let credit = self.credit(now, q.arrival);
             let least = self.cfg.overhead + self.least_position(q.from, phase);
-            if best.is_some_and(|(score, _, _)| real(least) - credit > score) || lies_ahead(q) {
+            if real(least) - credit > bound || lies_ahead(q) {
                 continue;
             }
             // Deviation (or reading): "the overhead must be inside the estimate" (3.5) is taken to
@@ -493,7 +515,10 @@ impl Mechanism {
             // without (prototype 4.76 s), beside 4 streams 3.2 and 2.8 s (3.6 s), beside one 0.57 and
             // 0.52 s (0.65 s).
             let cost = self.cfg.overhead + self.position(q.from, q.access.write, phase);
-            offer(best, real(cost) - credit, q.number, Choice::Go(at));
+            let score = real(cost) - credit;
+            offer(best, score, q.number, Choice::Go(at));
+            bound = bound.min(score);
+            longest = (bound + most).max(0.0) as u64;
         }
     }
 

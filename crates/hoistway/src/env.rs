@@ -76,6 +76,11 @@ impl Runs {
         core::mem::take(&mut self.work[usize::from(queue.0)])
     }
 
+    /// Some queue may have been asked for.
+    pub(crate) fn any(&self) -> bool {
+        self.any
+    }
+
     /// Takes the first queue that was asked for, in the order of their numbers, from the one on whose turn it is.
     pub fn take(&mut self) -> Option<QueueId> {
         if !self.any {

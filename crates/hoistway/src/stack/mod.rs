@@ -646,30 +646,20 @@ impl Stack {
         self.room.any(&self.env.device)
     }
 
-    /// Works off everything that follows from an input in the same instant: re-entering bios first,
-    /// then queue runs, then the tasks that were woken, one at a time, then the worker of gate 1.
+    /// Works off everything that follows from an input in the same instant.
     fn settle(&mut self) {
         loop {
             // Every turn consumes a bio, a run, a waiter, a held bio or a timer; each input makes
             // finitely many of them.
-            if let Some(set) = self.agenda.handovers.pop_front() {
-                self.hand_over_fifo(set);
-            } else if let Some((bio, stage)) = self.agenda.reenter.pop_front() {
-                self.enter(bio, stage);
-            } else if let Some(queue) = self.env.runs.take() {
-                self.run(queue);
-            } else if let Some(waiter) = self.agenda.woken.pop_front() {
-                self.wake(waiter);
-            } else if self.worker_step() || self.release_held() || self.thaw() {
+            if !self.nothing_follows() && self.follow() {
                 continue;
-            } else {
-                let now = self.now;
-                self.wake = self.next_timer();
-                if self.wake.is_none_or(|due| due > now) {
-                    return;
-                }
-                self.fire_timers(|due| due <= now);
             }
+            let now = self.now;
+            self.wake = self.next_timer();
+            if self.wake.is_none_or(|due| due > now) {
+                return;
+            }
+            self.fire_timers(|due| due <= now);
         }
     }
 

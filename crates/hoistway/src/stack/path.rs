@@ -60,6 +60,36 @@ impl Stack {
         Ok(())
     }
 
+    /// As after most inputs: there is nothing that [`Stack::follow`] could do.
+    #[inline]
+    pub(super) fn nothing_follows(&self) -> bool {
+        let Agenda { handovers, reenter, woken } = &self.agenda;
+        handovers.is_empty()
+            && reenter.is_empty()
+            && woken.is_empty()
+            && !self.env.runs.any()
+            && self.controllers.is_empty()
+            && self.worker.is_idle()
+            && !self.is_changing()
+    }
+
+    /// One consequence of an input, if there is one: re-entering bios first, then queue runs, then the tasks that
+    /// were woken, one at a time, then the worker of gate 1.
+    pub(super) fn follow(&mut self) -> bool {
+        if let Some(set) = self.agenda.handovers.pop_front() {
+            self.hand_over_fifo(set);
+        } else if let Some((bio, stage)) = self.agenda.reenter.pop_front() {
+            self.enter(bio, stage);
+        } else if let Some(queue) = self.env.runs.take() {
+            self.run(queue);
+        } else if let Some(waiter) = self.agenda.woken.pop_front() {
+            self.wake(waiter);
+        } else {
+            return self.worker_step() || self.release_held() || self.thaw();
+        }
+        true
+    }
+
     fn check(&self, io: &Io) -> Result<(), StackError> {
         let device = &self.env.device;
         let empty = io.sectors.0 == 0 && io.op != Op::Flush;

@@ -30,21 +30,22 @@ const NONE: u16 = u16::MAX;
 /// file, or is [finished](Histogram::finished), keeps its slots packed, in less room than their text takes, until
 /// something is counted.
 #[derive(Clone)]
+#[repr(C)] // What each value touches comes first, in two lines of the cache.
 pub struct Histogram {
-    /// The first values, in the order in which they came: slot and, in the lower half, how often in a row.
-    few: Vec<u32>,
+    sum: u128,
+    sum_sq: u128,
+    count: u64,
+    min: u64,
+    max: u64,
     /// Empty as long as there are few values. Then, for each page of slots, the number of the page that has its counts,
     /// and behind these numbers the pages, in the order in which they were needed: the low bits of the counts.
     pages: Vec<u16>,
+    /// The first values, in the order in which they came: slot and, in the lower half, how often in a row.
+    few: Vec<u32>,
     /// The bits above that are not 0, by slot: few latencies are measured so often.
     carries: Vec<(usize, u64)>,
     /// Slots that were read ([`Slots`]); then there are no pages.
     packed: Box<[u8]>,
-    count: u64,
-    sum: u128,
-    sum_sq: u128,
-    min: u64,
-    max: u64,
     overflow: u64,
 }
 

@@ -64,6 +64,7 @@ pub(super) fn pieces(start: u64, len: u64, most: u64) -> impl Iterator<Item = (u
 
 /// A bio in the block layer's hands.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))] // One line of the cache instead of two halves.
 pub(super) struct Flight {
     pub kind: BioKind,
     pub file: u32,

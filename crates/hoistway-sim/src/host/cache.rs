@@ -61,6 +61,7 @@ static BLANK: Word = Word {
 
 /// What the cache knows of one file.
 #[derive(Clone, Debug)]
+#[repr(align(64))] // One line of the cache instead of two halves.
 struct FileMap {
     /// Block of each [`WORDS`] words, `NIL` where nothing is cached.
     blocks: Vec<u32>,
@@ -636,6 +637,31 @@ mod tests {
         assert_eq!(c.find(0, 0, 100_000, |w| w.cached), 99_999);
         c.drop_clean(0, 0, 100_000);
         assert_eq!((c.cached(), c.next_block(0, 0, 100_000)), (0, None));
+    }
+
+    #[test]
+    fn pages_made_dirty_are_inserted_where_they_are_absent() {
+        let mut c = cache(200, &[1000]);
+        assert!(c.insert(0, 10, 20, true, GroupId::ROOT));
+        assert_eq!(c.dirty_pages(0, 5, 15, GroupId(3)), Some(10));
+        assert_eq!((c.cached(), c.dirty(0), c.find(0, 0, 30, |w| w.ready)), (15, 10, 5));
+        assert_eq!(c.dirty_pages(0, 0, 130, GroupId(3)), Some(120));
+        assert_eq!((c.cached(), c.dirty(0)), (130, 130));
+        let owners: Vec<_> = c.groups(0, 60, 130).collect();
+        assert_eq!(owners, [(GroupId::ROOT, 4), (GroupId(3), 64), (GroupId(3), 2)]);
+        // Clean pages give way, dirty ones do not.
+        assert!(c.insert(0, 900, 970, true, GroupId::ROOT));
+        assert_eq!(c.dirty_pages(0, 130, 200, GroupId(3)), Some(70));
+        assert_eq!((c.cached(), c.dirty(0)), (200, 200));
+        assert_eq!(c.dirty_pages(0, 200, 201, GroupId(3)), None);
+    }
+
+    #[test]
+    fn ones_are_counted_in_runs_and_in_any_mask() {
+        let masks = [0, 1, u64::MAX, 1 << 63, 0xff00, 0x8000_0000_0000_0001, 0b1011_0110];
+        for mask in masks {
+            assert_eq!(ones(mask), u64::from(mask.count_ones()), "{mask:x}");
+        }
     }
 
     #[test]

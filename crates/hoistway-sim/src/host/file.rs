@@ -73,6 +73,50 @@ impl BlockMap {
     }
 }
 
+/// Processes that wait for something of a file, in the order in which they came. Mostly there is one, for which no
+/// other memory is looked at.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    first: Option<u32>,
+    /// All others; without the first those that came before it has gone.
+    rest: Vec<u32>,
+}
+
+impl Waiters {
+    /// One more.
+    pub fn push(&mut self, p: u32) {
+        match self.first {
+            None if self.rest.is_empty() => self.first = Some(p),
+            _ => self.rest.push(p),
+        }
+    }
+
+    /// Takes out those of whom `ends` says that their wait is over; `woken` is told of each.
+    #[inline]
+    pub fn wake<C>(
+        &mut self,
+        context: &mut C,
+        ends: impl Fn(&mut C, u32) -> bool,
+        woken: impl Fn(&mut C, u32),
+    ) {
+        if let Some(p) = self.first
+            && ends(context, p)
+        {
+            self.first = None;
+            woken(context, p);
+        }
+        let mut i = 0;
+        while let Some(&p) = self.rest.get(i) {
+            if ends(context, p) {
+                self.rest.remove(i);
+                woken(context, p);
+            } else {
+                i += 1;
+            }
+        }
+    }
+}
+
 /// Where an inode stands with its flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
@@ -88,45 +132,46 @@ pub(super) enum Listed {
 
 /// One file, and its inode.
 #[derive(Debug)]
+#[repr(C)] // What readers touch comes first, in two lines of the cache.
 pub(super) struct File {
     /// Place on the device in bytes.
     pub start: u64,
     pub bytes: u64,
-    /// The device itself, which belongs to no file system.
-    pub raw: bool,
     /// Device page of each page that has a block, once a file system has moved one; empty while the file
     /// is contiguous from `start` on.
     map: Vec<u64>,
-    /// Extents that are in no log tree and no commit (btrfs).
-    pub unlogged: u64,
-    /// Its length so far.
-    pub size: u64,
     pub blocks: BlockMap,
+    /// Processes that wait for its pages or write-back.
+    pub waiters: Waiters,
+    /// The device itself, which belongs to no file system.
+    pub raw: bool,
+    /// Where it stands with its flusher.
+    pub listed: Listed,
+    pub flusher: u32,
     /// The group that dirtied it first.
     pub owner: Option<GroupId>,
-    pub ballot: Ballot,
-    /// Its flusher, and where it stands with it.
-    pub flusher: u32,
-    pub listed: Listed,
-    /// Page at which the flusher goes on.
-    pub cursor: u64,
+    /// Its length so far.
+    pub size: u64,
+    /// The 4 ms tick of its last time stamp.
+    pub stamped: Option<u64>,
+    /// Number of the write-back bio emitted last.
+    pub write_seq: u64,
+    /// Write-back bios that are not served yet.
+    pub writing: u64,
     /// Pages under write-back.
     pub out: u64,
     /// Transaction of its last change, and of its last change of length or blocks; 0: none.
     pub changed: u64,
     pub remapped: u64,
-    /// The last sync() that has been over it.
-    pub synced: u64,
     /// When its oldest dirty page became dirty.
     pub dirtied_at: Instant,
-    /// The 4 ms tick of its last time stamp.
-    pub stamped: Option<u64>,
-    /// Processes that wait for its pages or write-back.
-    pub waiters: Vec<u32>,
-    /// Number of the write-back bio emitted last.
-    pub write_seq: u64,
-    /// Write-back bios that are not served yet.
-    pub writing: u64,
+    /// Page at which the flusher goes on.
+    pub cursor: u64,
+    /// The last sync() that has been over it.
+    pub synced: u64,
+    /// Extents that are in no log tree and no commit (btrfs).
+    pub unlogged: u64,
+    pub ballot: Ballot,
 }
 
 impl File {
@@ -150,7 +195,7 @@ impl File {
             synced: 0,
             dirtied_at: Instant::ZERO,
             stamped: None,
-            waiters: Vec::new(),
+            waiters: Waiters::default(),
             write_seq: 0,
             writing: 0,
         }
@@ -421,6 +466,23 @@ impl std::ops::IndexMut<u32> for Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_came_first_is_woken_first() {
+        let mut waiters = Waiters::default();
+        let wake = |waiters: &mut Waiters, whom: fn(u32) -> bool| {
+            let mut woken = Vec::new();
+            waiters.wake(&mut woken, |_, p| whom(p), |woken, p| woken.push(p));
+            woken
+        };
+        (1..5).for_each(|p| waiters.push(p));
+        assert_eq!(wake(&mut waiters, |p| p == 1), [1]);
+        // Behind those that are there, although the first has gone.
+        waiters.push(0);
+        assert_eq!(wake(&mut waiters, |p| p % 2 == 0), [2, 4, 0]);
+        assert_eq!(wake(&mut waiters, |_| true), [3]);
+        assert!(wake(&mut waiters, |_| true).is_empty());
+    }
 
     #[test]
     fn pieces_of_files_written_together_alternate() {

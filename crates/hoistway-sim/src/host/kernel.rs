@@ -155,19 +155,11 @@ impl Kernel {
 
     /// Wakes the waiters of a file of which `ends` says that their wait is over.
     pub fn wake_waiters(&mut self, now: Instant, file: u32, ends: impl Fn(&mut Wait) -> bool) {
-        let waiters = &mut self.files[file].waiters;
-        if waiters.is_empty() {
-            return;
-        }
-        let mut i = 0;
-        while let Some(&p) = waiters.get(i) {
-            if ends(self.sleepers.wait_mut(p as usize)) {
-                waiters.remove(i);
-                self.sleepers.wake(now, p as usize);
-            } else {
-                i += 1;
-            }
-        }
+        self.files[file].waiters.wake(
+            &mut self.sleepers,
+            |sleepers, p| ends(sleepers.wait_mut(p as usize)),
+            |sleepers, p| sleepers.wake(now, p as usize),
+        );
     }
 
     /// Waits for the write-back bios of a file that are in flight now; not at all if there are none.

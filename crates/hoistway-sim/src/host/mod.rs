@@ -121,8 +121,9 @@ impl Host {
     #[inline]
     pub fn step(&mut self, now: Instant, p: usize) -> Act {
         let step = self.processes[p].step(now, &mut self.kernel);
-        if let Some(fault) = self.kernel.fault.take() {
-            return Act::Fault(fault);
+        if self.kernel.fault.is_some() {
+            let fault = self.kernel.fault.take();
+            return fault.map_or(Act::Block, Act::Fault);
         }
         match step {
             Ok(act) => act,

@@ -210,6 +210,7 @@ pub(super) struct NoMemory;
 
 /// A process and what it is about.
 #[derive(Debug)]
+#[repr(C)] // As in `Task`.
 pub(super) struct Process {
     pub task: Task,
     stage: Stage,
@@ -259,9 +260,10 @@ impl Process {
             if let Some(act) = task.submission.next_act(now, task.p, &task.info, k) {
                 return Ok(act);
             }
-            // Most steps of most runs are those of readers.
+            // Most steps of most runs are those of readers and writers.
             let step = match &mut *stage {
                 Stage::Read(reading) => reading.step(now, task, k),
+                Stage::Write(writing) => writing.step(now, task, k),
                 other => other.step(now, task, k),
             };
             match step {

@@ -101,30 +101,32 @@ impl OwnBios {
     }
 }
 
-/// One process of the host.
+/// One process of the host. In this order: of thousands of processes each is out of the cache when it goes on, and
+/// what most steps look at are neighbours.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Task {
+    /// Files that it can turn to, by number.
+    shelf: BTreeMap<u32, OpenFile>,
+    /// Its other file, open too.
+    pub other: Option<OpenFile>,
+    /// Its asynchronous calls.
+    pub calls: OpenCalls,
+    pub throttled: Nanos,
+    /// What it has dirtied since it last paused, and how long it has paused in all.
+    pub dirtier: Dirtier,
+    pub own: OwnBios,
     /// Its number at the host.
     pub p: usize,
     pub info: ProcInfo,
-    /// It starts no call at or after that time.
-    stop: Option<Instant>,
-    pub open: Option<OpenFile>,
-    /// Its other file, open too.
-    pub other: Option<OpenFile>,
-    /// Files that it can turn to, by number.
-    shelf: BTreeMap<u32, OpenFile>,
-    pub submission: Submission,
-    pub own: OwnBios,
-    /// Its asynchronous calls.
-    pub calls: OpenCalls,
-    /// What it has dirtied since it last paused, and how long it has paused in all.
-    pub dirtier: Dirtier,
-    pub throttled: Nanos,
-    /// A controller's wish: no next call before then.
-    pub delay: Instant,
     /// A controller slows its group down.
     pub congested: bool,
+    /// A controller's wish: no next call before then.
+    pub delay: Instant,
+    /// It starts no call at or after that time.
+    stop: Option<Instant>,
+    pub submission: Submission,
+    pub open: Option<OpenFile>,
 }
 
 /// Longest run of calls in one step (host.md 1.3).

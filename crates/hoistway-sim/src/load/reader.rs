@@ -50,15 +50,16 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
 };
 
 #[derive(Debug)]
+#[repr(C)] // What each call looks at are neighbours.
 struct Reader {
     file: FileId,
-    /// Bytes of the file it reads, from the first block on; a raw reader shares its file with others.
-    part: Option<u64>,
-    /// Past the page cache.
-    direct: Option<Calls>,
-    blocks: Blocks,
     /// The file has been dropped from the cache and is to be opened for the next pass.
     opens: bool,
+    blocks: Blocks,
+    /// Past the page cache.
+    direct: Option<Calls>,
+    /// Bytes of the file it reads, from the first block on; a raw reader shares its file with others.
+    part: Option<u64>,
 }
 
 impl Reader {

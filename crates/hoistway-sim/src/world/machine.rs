@@ -88,11 +88,7 @@ struct JobProc {
     /// Who it is to the host and the stack when it is not one of the processes it made.
     home: ProcInfo,
     prio: IoPrio,
-    /// Who acts now.
-    id: ProcId,
     target: bool,
-    /// It has done its last call, or exited.
-    over: bool,
     stats: ProcStats,
 }
 
@@ -110,8 +106,11 @@ pub struct Machine<G> {
     stack: Stack,
     host: Host,
     actors: Vec<JobProc>,
-    /// Of the journal's thread and of the flushers.
-    workers: Vec<ProcId>,
+    /// Who acts, by process of the host: the actors, the journal's thread and the flushers. Apart from the rest of an
+    /// actor, which of many is out of the cache.
+    ids: Vec<ProcId>,
+    /// It has done its last call, or exited; the same order.
+    over: Vec<bool>,
     /// Where the processes begin in the event queue.
     first: usize,
     spawned: Spawned,
@@ -164,6 +163,7 @@ impl<G: Platform> Machine<G> {
         let first = FLUSHERS + flushers.len();
         let mut events = EventQueue::new(first + job.procs.len());
         let mut actors = Vec::with_capacity(job.procs.len());
+        let mut ids = Vec::with_capacity(first + job.procs.len());
         for (index, spec) in job.procs.iter().enumerate() {
             let group = match spec.group {
                 None => GroupId::ROOT,
@@ -183,11 +183,10 @@ impl<G: Platform> Machine<G> {
                 name: spec.name.clone(),
                 home: info,
                 prio: spec.prio,
-                id,
                 target,
-                over: false,
                 stats: ProcStats::new(spec, span, &job.window),
             });
+            ids.push(id);
             if load::find(&spec.load)?.directions {
                 actors[index].stats.by_direction();
             }
@@ -196,12 +195,12 @@ impl<G: Platform> Machine<G> {
         let prio = stack.env().procs.prio(journal);
         let cpu = (actors.len() % 8) as u32;
         host.add_journal(ProcInfo { id: journal, group: GroupId::ROOT, prio, cpu });
-        let mut workers = vec![journal];
+        ids.push(journal);
         host.add_flushers(flushers.into_iter().map(|group| {
             let id = stack.add_proc(group, IoPrio::be(4));
             let prio = stack.env().procs.prio(id);
-            let cpu = ((actors.len() + workers.len()) % 8) as u32;
-            workers.push(id);
+            let cpu = (ids.len() % 8) as u32;
+            ids.push(id);
             ProcInfo { id, group, prio, cpu }
         }));
 
@@ -221,7 +220,8 @@ impl<G: Platform> Machine<G> {
             targeted: targets > 0,
             measured: if targets > 0 { targets } else { actors.len() },
             actors,
-            workers,
+            over: vec![false; ids.len()],
+            ids,
             first,
             spawned: Spawned::default(),
             marks: Vec::new(),
@@ -332,8 +332,8 @@ impl<G: Platform> Machine<G> {
             undecided.iter().for_each(|&(what, n)| actor.stats.count_of(last, what, n));
             match open {
                 Some(began) if !actor.target => actor.stats.left_open(end, began),
-                None if actor.target && !actor.over => {
-                    actor.over = true;
+                None if actor.target && !self.over[p] => {
+                    self.over[p] = true;
                     self.running -= 1;
                     self.events.set(self.first + p, NEVER);
                 }
@@ -347,7 +347,7 @@ impl<G: Platform> Machine<G> {
         self.now = now;
         for (p, actor) in self.actors.iter_mut().enumerate() {
             if actor.target
-                && !actor.over
+                && !self.over[p]
                 && let Some(began) = self.host.call_begun(p)
             {
                 actor.stats.censored = Some(now - began);
@@ -473,9 +473,8 @@ impl<G: Platform> Machine<G> {
             _ if who < self.first => self.actors.len() + 1 + who - FLUSHERS,
             _ => who - self.first,
         };
-        let over = self.actors.get(p).is_some_and(|a| a.over);
         self.issued = false;
-        let next = if over { Next::Called } else { self.steps(who, p)? };
+        let next = if self.over[p] { Next::Called } else { self.steps(who, p)? };
         if next != Next::Due {
             self.events.set(who, NEVER);
         }
@@ -490,7 +489,7 @@ impl<G: Platform> Machine<G> {
 
     /// Process `p` of the host in the block layer.
     fn id(&self, p: usize) -> ProcId {
-        self.actors.get(p).map_or_else(|| self.workers[p - self.actors.len()], |a| a.id)
+        self.ids[p]
     }
 
     /// What process `p`, entity `who`, does until it has to wait for others.
@@ -555,8 +554,7 @@ impl<G: Platform> Machine<G> {
                 }
                 Act::Rest => return Ok(Next::Called),
                 Act::Finished => {
-                    let actor = &mut self.actors[p];
-                    if actor.target && self.now >= self.span.end {
+                    if self.now >= self.span.end && self.actors[p].target {
                         // Its last calls run to their ends.
                         if self.host.open_calls(p) > 0 {
                             self.host.begin(self.now, p, Operation::Collect);
@@ -582,7 +580,7 @@ impl<G: Platform> Machine<G> {
                 Act::Exited => {
                     self.retire(p);
                     self.end_procs(p, true);
-                    self.exit(self.actors[p].id);
+                    self.exit(self.ids[p]);
                     self.exited = self.was_last(p);
                     return Ok(Next::Called);
                 }
@@ -615,7 +613,7 @@ impl<G: Platform> Machine<G> {
                 });
                 // The priority in force is that of the job's process; so are group and CPU.
                 self.host.become_proc(p, ProcInfo { id, ..*home });
-                self.actors[p].id = id;
+                self.ids[p] = id;
             }
             Notice::EndProcs => self.end_procs(p, false),
             Notice::Mark(text) => self.mark(p, text.to_string()),
@@ -639,7 +637,7 @@ impl<G: Platform> Machine<G> {
     fn end_procs(&mut self, p: usize, everyone: bool) {
         let home = self.actors[p].home;
         self.host.become_proc(p, home);
-        self.actors[p].id = home.id;
+        self.ids[p] = home.id;
         while let Some(id) = self.spawned.end_one(p, everyone) {
             self.exit(id);
         }
@@ -657,11 +655,10 @@ impl<G: Platform> Machine<G> {
     }
 
     fn retire(&mut self, p: usize) {
-        let actor = &mut self.actors[p];
-        if actor.target && !actor.over {
+        if self.actors[p].target && !self.over[p] {
             self.running -= 1;
         }
-        actor.over = true;
+        self.over[p] = true;
     }
 
     /// Nothing is lost: what was submitted has been finished or is still in flight, at each border
@@ -693,7 +690,7 @@ impl<G: Platform> Machine<G> {
         for (actor, spec) in self.actors.iter().zip(&job.procs) {
             told(actor.home.id, Some(spec.role), &spec.name);
         }
-        for (n, &id) in self.workers.iter().enumerate() {
+        for (n, &id) in self.ids[self.actors.len()..].iter().enumerate() {
             match n.checked_sub(1) {
                 None => told(id, None, "journal"),
                 Some(n) => told(id, None, &format!("flusher{n}")),

@@ -12,6 +12,7 @@ use hoistway_run::{Histogram, PhaseRecord};
 
 /// The phases of one process.
 #[derive(Debug)]
+#[repr(C)] // As in `ProcStats`.
 pub(super) struct Phases {
     span: Span,
     all: Vec<PhaseRecord>,

@@ -18,16 +18,17 @@ pub(super) struct Span {
 /// A throughput series: counters of equal intervals; the last, partial one is discarded
 /// (statistics.md 3).
 #[derive(Clone, Debug)]
+#[repr(C)] // As in `ProcStats`.
 struct Series {
     begin: Instant,
     length: u64,
+    /// The end is not known yet: slots come into being as they are needed.
+    grows: bool,
     slots: Vec<Interval>,
     /// The interval counted into last, as instants [from, to).
     at: usize,
     from: Instant,
     to: Instant,
-    /// The end is not known yet: slots come into being as they are needed.
-    grows: bool,
 }
 
 /// Slots of a series whose end is not known: with one more, each two become one of twice the length.
@@ -115,21 +116,22 @@ impl Series {
 /// Behind every end.
 pub(super) const FOREVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// Counters of one process.
+/// Counters of one process. In this order: what each call looks at are neighbours, in few lines of the cache.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct ProcStats {
-    span: Span,
     target: bool,
-    latency: Histogram,
-    bytes: u64,
-    ios: u64,
-    series: Series,
-    last_end: Instant,
-    starved: Nanos,
     pub censored: Option<Nanos>,
     /// What the load counts, in order of first appearance.
     counts: Vec<(&'static str, u64)>,
     phases: Phases,
+    series: Series,
+    span: Span,
+    bytes: u64,
+    ios: u64,
+    last_end: Instant,
+    starved: Nanos,
+    latency: Histogram,
 }
 
 impl ProcStats {

@@ -398,7 +398,8 @@ impl Mechanism {
     fn serve_hits(&mut self, now: u64, bus: &mut Bus) {
         let first = self.grown.iter().map(|g| g.0).min().unwrap_or(u64::MAX);
         let last = self.grown.iter().map(|g| g.1).max().unwrap_or(0);
-        if self.grown.is_empty() && !std::mem::take(&mut self.unseen) {
+        let unseen = std::mem::take(&mut self.unseen);
+        if self.grown.is_empty() && !unseen {
             return;
         }
         let mut at = 0;

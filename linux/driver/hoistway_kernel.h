@@ -16,6 +16,9 @@
 #if !SINCE(6, 0)
 typedef unsigned int blk_opf_t;
 #endif
+#if SINCE(6, 1)
+#include "../../../../block/blk-cgroup.h"
+#endif
 
 /* The group of a bio; null: it has none. */
 static inline struct cgroup_subsys_state *hoistway_css_of(struct bio *bio)
@@ -26,6 +29,21 @@ static inline struct cgroup_subsys_state *hoistway_css_of(struct bio *bio)
 	struct blkcg *blkcg = bio_blkcg(bio);
 
 	return blkcg ? &blkcg->css : NULL;
+#endif
+}
+
+/*
+ * A group that was removed lives on for a queue as long as somebody writes for it: schedulers go by its part of the queue.
+ * Under RCU.
+ */
+static inline bool hoistway_is_gone(struct cgroup_subsys_state *css, struct request_queue *queue)
+{
+	if (css->flags & CSS_ONLINE)
+		return false;
+#if SINCE(6, 1)
+	return !blkg_lookup(css_to_blkcg(css), queue);
+#else
+	return true;
 #endif
 }
 

@@ -16,8 +16,8 @@
  *   begin NAME              numbers start anew, the lines begin
  *   put EVENT\tPATH\tVALUE  writes VALUE to the file PATH, then notes "EVENT" (its columns but time and tick)
  *   note EVENT              notes "EVENT"
- *   watch FD GROUP          notes "remove" for the group whose folder is open as FD once it has gone offline, which
- *                           is some time after its folder was removed
+ *   watch FD GROUP          notes "remove" for the group whose folder is open as FD once it is gone for the scheduler,
+ *                           which is some time after its folder was removed
  *   end                     the lines end and are handed to the host
  *
  * Writing and noting are one step, so that no call of the scheduler comes in between.
@@ -283,8 +283,8 @@ static char *put_op(char *to, blk_opf_t opf)
 #define PATH_BYTES 128
 
 /*
- * The path of a group. One that was removed lives on as long as something is of it, such as the disk's page cache, and
- * beside it there may be a new one of its name: it is called NAME~NUMBER where they are told `apart`.
+ * The path of a group. The disk's page cache may be of one that is gone, and beside it there may be a new one of its name:
+ * it is called NAME~NUMBER where they are told `apart`.
  */
 static int put_path(char *to, int room, struct cgroup_subsys_state *css, bool apart)
 {
@@ -296,7 +296,7 @@ static int put_path(char *to, int room, struct cgroup_subsys_state *css, bool ap
 	used = put_path(to, room, css->parent, apart);
 	cgroup_name(css->cgroup, name, sizeof(name));
 	used += scnprintf(to + used, room - used, "%s%s", used ? "/" : "", name);
-	if (apart && !(css->flags & CSS_ONLINE))
+	if (apart && hoistway_is_gone(css, watched))
 		used += scnprintf(to + used, room - used, "~%llu", hoistway_number_of(css->cgroup));
 	return used;
 }
@@ -358,7 +358,12 @@ static void look_for_the_removed(void)
 	int i;
 
 	for (i = 0; i < leaving_count;) {
-		if (leaving[i].css->flags & CSS_ONLINE) {
+		bool gone;
+
+		rcu_read_lock();
+		gone = hoistway_is_gone(leaving[i].css, watched);
+		rcu_read_unlock();
+		if (!gone) {
 			i++;
 			continue;
 		}

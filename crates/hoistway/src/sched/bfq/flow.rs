@@ -33,8 +33,15 @@ pub(super) struct InService {
 }
 
 impl InService {
-    pub fn new(now: Instant) -> InService {
-        InService { queue: QueueNo::NONE, since: now, last_pos: 0, idle_since: now, timer: None }
+    pub fn new() -> InService {
+        let never = Instant::ZERO;
+        InService {
+            queue: QueueNo::NONE,
+            since: never,
+            last_pos: 0,
+            idle_since: never,
+            timer: None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! BFQ with its decisions laid open, for whoever compares them with recorded ones.
 
+use super::Bfq;
 use super::ids::{Id, NodeNo};
-use super::{Bfq, FairQueue};
 use crate::sched::{Scheduler, Setup};
 use crate::unit::Instant;
 use alloc::format;
@@ -19,9 +19,7 @@ pub struct Probe {
 impl Probe {
     /// A fresh one; `created` is the instant of creation as its tick counter has it.
     pub fn new(setup: &Setup<'_>, created: Instant) -> Probe {
-        let mut bfq = Bfq::new(setup);
-        bfq.fair = FairQueue::new(created, bfq.conf.fair);
-        bfq.tn = created;
+        let mut bfq = Bfq::new(&Setup { now: created, ..*setup });
         bfq.expiries = Some(Vec::new());
         Probe { bfq }
     }

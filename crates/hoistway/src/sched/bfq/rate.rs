@@ -42,19 +42,19 @@ pub(super) struct Dispatched {
 }
 
 impl PeakRate {
-    pub fn new(rotational: bool, now: Instant) -> PeakRate {
+    pub fn new(rotational: bool) -> PeakRate {
         let reference = if rotational { REF_RATE_ROT } else { REF_RATE_NONROT };
         PeakRate {
             samples: 0,
             seq_samples: 0,
             sectors: 0,
-            first_disp: now,
-            last_disp: now,
+            first_disp: Instant::ZERO,
+            last_disp: Instant::ZERO,
             delta: Nanos::ZERO,
             max_len: 0,
             peak: reference * 2 / 3,
             last_pos: 0,
-            last_completion: now,
+            last_completion: Instant::ZERO,
             rotational,
             accepted: 0,
             rejected: 0,

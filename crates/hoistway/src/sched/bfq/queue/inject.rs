@@ -109,8 +109,9 @@ pub(in super::super) struct Measure {
 }
 
 impl Measure {
-    pub fn new(now: Instant) -> Measure {
-        Measure { injected: false, wait_dispatch: false, waited: RqNo::NONE, first: now }
+    pub fn new() -> Measure {
+        let first = Instant::ZERO;
+        Measure { injected: false, wait_dispatch: false, waited: RqNo::NONE, first }
     }
 
     /// A slot ended.

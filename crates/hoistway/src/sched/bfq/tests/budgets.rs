@@ -220,7 +220,7 @@ fn sequential(n: u64, len: u64, inflight: u32) -> Dispatched {
 
 #[test]
 fn c21_a_second_of_sequential_service_moves_the_peak_rate() {
-    let mut rate = PeakRate::new(true, Instant::ZERO);
+    let mut rate = PeakRate::new(true);
     assert_eq!(rate.peak, 9_333);
     let at = |n: u64| Instant::ZERO + Nanos::us(1_280 * n);
     for n in 0..782 {
@@ -233,8 +233,23 @@ fn c21_a_second_of_sequential_service_moves_the_peak_rate() {
 }
 
 #[test]
+fn q30_the_first_completion_follows_a_pause_since_instant_0() {
+    // Whoever was made at `made` ms sees the second request at the head of the first whole interval.
+    let moves_at = |made: u64| {
+        let mut rate = PeakRate::new(true);
+        let at = |n: u64| Instant::ZERO + Nanos::ms(made) + Nanos::us(1_280 * n);
+        let moves = |n: &u64| {
+            let moved = rate.dispatched(at(*n), sequential(*n, 256, 1));
+            moved | rate.completed(at(*n) + Nanos::us(600))
+        };
+        (0..1_000).find(moves)
+    };
+    assert_eq!((moves_at(0), moves_at(5_000)), (Some(782), Some(783)));
+}
+
+#[test]
 fn c21_a_pause_closes_a_shorter_interval_with_less_weight() {
-    let mut rate = PeakRate::new(true, Instant::ZERO);
+    let mut rate = PeakRate::new(true);
     let at = |n: u64| Instant::ZERO + Nanos::us(1_280 * n);
     for n in 0..313 {
         assert!(!rate.dispatched(at(n), sequential(n, 256, 1)));
@@ -247,7 +262,7 @@ fn c21_a_pause_closes_a_shorter_interval_with_less_weight() {
 #[test]
 fn c22_random_service_does_not_lower_the_peak_rate() {
     for (n, accepted, peak) in [(800u64, 0, 9_333), (60_000, 1, 11_544)] {
-        let mut rate = PeakRate::new(true, Instant::ZERO);
+        let mut rate = PeakRate::new(true);
         for i in 0..=n {
             let now = Instant::from_nanos(i * 1_000_000_000 / n);
             let pos = 10_000 + (i % 2) * 1_000_000;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * The kernel's flush commands, as lines of a recording: "flush" with the result "began" or "ended". The kernel's own schedulers
- * hear nothing of them; ours inside the kernel do, by the same two tracepoints (linux/module/hoistway_flush.c).
+ * hear nothing of them; ours inside the kernel do, by the same two tracepoints (linux/module/hoistway_flush.c). The recording of
+ * a controller has no such line.
  */
 #include <linux/blk-mq.h>
 #include "hoistway.h"
@@ -12,7 +13,8 @@
 
 static void tell(struct request *rq, const char *what)
 {
-	if (req_op(rq) == REQ_OP_FLUSH && rq->rq_flags & RQF_FLUSH_SEQ && hoistway_recorded(rq->q))
+	if (req_op(rq) == REQ_OP_FLUSH && rq->rq_flags & RQF_FLUSH_SEQ && !hoistway_control_name() &&
+	    hoistway_recorded(rq->q))
 		hoistway_note(&(struct hoistway_line) { .event = "flush", .result = what });
 }
 

@@ -9,7 +9,9 @@ use clap::Args as ClapArgs;
 use hoistway::sched::{self, module_name, of_module};
 use hoistway_files::input::{self, Limit};
 use hoistway_files::{Dir, Kind, Scratch};
-use hoistway_lab::differ::{self, ComparedScenario, Recorder as _, generate, known, suite};
+use hoistway_lab::differ::{
+    self, ComparedScenario, NotCompared, Recorder as _, generate, known, suite,
+};
 use hoistway_lab::words::counted;
 use hoistway_machine::MachineError;
 use hoistway_machine::linux::actor::scenario::{Scenario, ScenarioError};
@@ -31,9 +33,9 @@ const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
 /// `hoistway differ`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Exit codes: 0 every answer is the same, or differs as listed; 1 some differ; 2 wrong usage; 3 no \
-                  kernel is built (hoistway linux build). Of a controller 1 means that a process was held, or got bytes, \
-                  otherwise by more than 1 %. Interrupted, the same command goes on."
+    after_help = "Exit codes: 0 every answer is the same, or differs as listed; 1 some differ, or a scenario failed or \
+                  stood still; 2 wrong usage; 3 no kernel is built (hoistway linux build). Of a controller 1 means that a \
+                  process was held, or got bytes, otherwise by more than 1 %. Interrupted, the same command goes on."
 )]
 pub struct Differ {
     /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency; all of the module by its
@@ -105,12 +107,14 @@ struct Guests<'a> {
 }
 
 impl differ::Recorder for Guests<'_> {
-    fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String> {
+    fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, NotCompared> {
         let Some(first) = scenarios.first() else { return Ok(Vec::new()) };
-        let drive = DriveFile::load(&first.drive).map_err(|e| e.to_string())?;
+        let drive = DriveFile::load(&first.drive)
+            .map_err(|e| NotCompared { at: None, what: e.to_string() })?;
         let mut watch = || !self.stop.load(Ordering::Relaxed);
         let mut say = |what: &str| eprintln!("warning: {what}");
-        self.recorder.record(&drive, scenarios, &mut watch, &mut say).map_err(|e| e.to_string())
+        let recordings = self.recorder.record(&drive, scenarios, &mut watch, &mut say);
+        recordings.map_err(|e| NotCompared { at: Some(e.at), what: e.error.to_string() })
     }
 }
 
@@ -218,7 +222,7 @@ pub fn record(
     let mut all = Vec::new();
     for (name, scenario) in scenarios {
         let recording = guests.record(std::slice::from_ref(&scenario));
-        let recording = recording.map_err(|e| host.failure(e))?.pop().unwrap_or_default();
+        let recording = recording.map_err(|e| host.failure(e.what))?.pop().unwrap_or_default();
         let name = format!("{}.{name}.csv.gz", scenario.scheduler);
         let file = match &out {
             Some(folder) => {
@@ -346,8 +350,12 @@ impl Work<'_> {
             } else {
                 vec![given[from as usize].clone()]
             };
-            let compared = differ::compare(&mut self.guests, &batch, &settings)
-                .map_err(|e| self.host.failure(format!("{e}\n{}", progress.told(&tally))))?;
+            let compared = differ::compare(&mut self.guests, &batch, &settings).map_err(|e| {
+                let found = e.at.and_then(|at| Some((from + at as u64, batch.get(at)?)));
+                let which = found.map_or(String::new(), |(n, s)| self.which(scheduler, n, s));
+                let what = e.what;
+                self.host.failure(format!("{what}\n{which}{}", progress.told(&tally)))
+            })?;
             for (n, one) in (from..).zip(compared) {
                 self.note(&mut tally, scheduler, n, one, &settings)?;
                 bar.set_position(tally.scenarios);
@@ -356,6 +364,19 @@ impl Work<'_> {
         }
         bar.finish_and_clear();
         Ok(tally)
+    }
+
+    /// A scenario that was not compared: its number, and how to run it alone or to pass it over. A line.
+    fn which(&self, scheduler: &str, number: u64, scenario: &Scenario) -> String {
+        if !self.options.scenario.is_empty() {
+            return format!("it was this scenario:\n{scenario}");
+        }
+        let Differ { seed, on, .. } = self.options;
+        let command = format!("hoistway differ -s {scheduler} --seed {seed} --on {on} --first");
+        format!(
+            "it was scenario {number}: '{command} {number} -n 1' runs it alone, '{command} {}' those behind it\n",
+            number + 1
+        )
     }
 
     fn given(&self, scheduler: &str) -> Result<Vec<Scenario>, Failure> {

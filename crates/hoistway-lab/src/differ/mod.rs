@@ -41,8 +41,17 @@ const PROPOSALS: u64 = 5;
 
 /// Runs scenarios in Linux.
 pub trait Recorder {
-    /// The recording of each of these, which have one drive. An error is the machine's; a scenario does not fail.
-    fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String>;
+    /// The recording of each of these, which have one drive.
+    fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, NotCompared>;
+}
+
+/// Why scenarios were not compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotCompared {
+    /// Which of them was not, as far as that is known.
+    pub at: Option<usize>,
+    /// What went wrong.
+    pub what: String,
 }
 
 /// What came of one scenario.
@@ -73,16 +82,20 @@ pub fn compare(
     recorder: &mut dyn Recorder,
     scenarios: &[Scenario],
     settings: &Recorded,
-) -> Result<Vec<ComparedScenario>, String> {
+) -> Result<Vec<ComparedScenario>, NotCompared> {
     let recordings = recorder.record(scenarios)?;
     if recordings.len() != scenarios.len() {
-        return Err(format!("{} scenarios gave {} recordings", scenarios.len(), recordings.len()));
+        let what = format!("{} scenarios gave {} recordings", scenarios.len(), recordings.len());
+        return Err(NotCompared { at: None, what });
     }
-    let compared = scenarios.iter().zip(recordings).map(|(scenario, recording)| {
-        let outcome = replay(&recording, settings)
-            .map_err(|e| format!("a recording of Linux: {e}\n{scenario}"))?;
-        Ok(ComparedScenario { scenario: scenario.clone(), recording, outcome })
-    });
+    let compared =
+        scenarios.iter().zip(recordings).enumerate().map(|(n, (scenario, recording))| {
+            let outcome = replay(&recording, settings).map_err(|e| NotCompared {
+                at: Some(n),
+                what: format!("a recording of Linux: {e}\n{scenario}"),
+            })?;
+            Ok(ComparedScenario { scenario: scenario.clone(), recording, outcome })
+        });
     compared.collect()
 }
 
@@ -106,7 +119,7 @@ pub fn smallest(
                 Ok(all) => all.into_iter().find(same),
                 // It was interrupted.
                 Err(_) if !go_on(&best) => return Ok(best),
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.what),
             };
             if smaller.is_some() || !go_on(&best) {
                 break;
@@ -134,7 +147,7 @@ mod tests {
     }
 
     impl Recorder for Fake {
-        fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String> {
+        fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, NotCompared> {
             self.recorded += scenarios.len();
             let one = |s: &Scenario| {
                 let wrong = s.processes.iter().any(|p| p.depth >= 4);
@@ -170,10 +183,10 @@ mod tests {
     struct Stopped<'a>(Fake, &'a std::cell::Cell<bool>);
 
     impl Recorder for Stopped<'_> {
-        fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String> {
+        fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, NotCompared> {
             self.1.set(self.0.recorded > 2);
             if self.1.get() {
-                return Err("stopped".into());
+                return Err(NotCompared { at: None, what: "stopped".into() });
             }
             self.0.record(scenarios)
         }

@@ -4,7 +4,7 @@
 //! apart that the kernel has written (`linux/driver/hoistway_record.c`).
 
 use super::actor::scenario::Scenario;
-use super::actor::{DONE, FAILED, STALE, mark};
+use super::actor::{DONE, FAILED, STALE, STILL, mark};
 use super::{Boot, Kernel, twice};
 use crate::MachineError;
 use hoistway_sim::drive::DriveFile;
@@ -16,6 +16,15 @@ use std::path::{Path, PathBuf};
 const MEMORY_MIB: u32 = 384;
 /// The verb of this program that is the guest's process 1.
 pub const ACTOR: &str = "linux-actor";
+
+/// Why not all scenarios were recorded.
+#[derive(Debug)]
+pub struct NotRecorded {
+    /// The first that was not, by its place.
+    pub at: usize,
+    /// What went wrong.
+    pub error: MachineError,
+}
 
 /// What scenarios are carried out on.
 #[derive(Clone, Copy, Debug)]
@@ -32,24 +41,34 @@ pub struct Recorder<'a> {
 
 impl Recorder<'_> {
     /// The recordings of these scenarios, carried out one after the other on one drive, in one boot as long as the groups
-    /// of each go. A guest that fails at it is followed by one more, and `say` hears why.
+    /// of each go. A guest that fails at it is followed by one more, and `say` hears why; not one that stands still.
     ///
     /// # Errors
     ///
-    /// The kernel does not boot, a scenario cannot be carried out, or `watch` said `false`.
+    /// The kernel does not boot, a scenario cannot be carried out or does not end, or `watch` said `false`.
     pub fn record(
         &self,
         drive: &DriveFile,
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Vec<String>, MachineError> {
+    ) -> Result<Vec<String>, NotRecorded> {
         let mut all = Vec::new();
         while all.len() < scenarios.len() {
             let rest = &scenarios[all.len()..];
-            all.extend(twice(say, || self.attempt(drive, rest, watch))?);
+            let some = twice(say, || self.attempt(drive, rest, watch));
+            all.extend(some.map_err(|error| {
+                // What the guest has handed over before it failed.
+                let done = fs::read_to_string(self.calls()).map_or(0, |text| whole(&text));
+                NotRecorded { at: all.len() + done, error }
+            })?);
         }
         Ok(all)
+    }
+
+    /// The file that the kernel writes.
+    fn calls(&self) -> PathBuf {
+        self.folder.join("calls")
     }
 
     /// One boot: at least the first of them.
@@ -67,7 +86,8 @@ impl Recorder<'_> {
             init.push(file.clone().into());
             files.push(file);
         }
-        let calls = self.folder.join("calls");
+        let calls = self.calls();
+        let _ = fs::remove_file(&calls);
         let boot = Boot {
             kernel: self.kernel,
             drive,
@@ -78,6 +98,10 @@ impl Recorder<'_> {
         };
         let ended = boot.run(watch)?;
         let failed = |what: String| Err(MachineError::Guest(what));
+        if let Some(why) = ended.console.lines().find_map(|line| line.strip_prefix(STILL)) {
+            // Another guest would do the same.
+            return Err(MachineError::Program(format!("stands still: {why}")));
+        }
         if let Some(line) = ended.console.lines().find_map(|line| line.strip_prefix(FAILED)) {
             return failed(format!("in the guest: {line}"));
         }
@@ -100,6 +124,11 @@ impl Recorder<'_> {
 
 fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, MachineError> {
     result.map_err(|error| MachineError::Os { what: format!("{what} {}", path.display()), error })
+}
+
+/// How many recordings a text has from begin to end.
+fn whole(text: &str) -> usize {
+    text.lines().filter(|line| *line == "end").count()
 }
 
 /// The recordings in the order of the scenarios.
@@ -129,6 +158,7 @@ mod tests {
         let text = "begin /x/0\nevent\na@0/x@0\nend\nbegin /x/1\nevent,b@1,a@0\nend\n";
         let both = ["event\na/x\n", "event,b,a@0\n"];
         assert_eq!(apart(text, &files).unwrap(), both, "a group of an earlier one is another");
+        assert_eq!((whole(text), whole(&text[..text.len() - 4]), whole("")), (2, 1, 0));
         assert!(apart("begin /x/0\nevent\na\n", &files[..1]).unwrap_err().contains("not whole"));
     }
 }

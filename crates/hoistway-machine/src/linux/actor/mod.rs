@@ -8,6 +8,7 @@
 
 mod load;
 pub mod scenario;
+mod watch;
 
 use crate::kernel::group_file;
 use crate::kernel::queue::moved_tunable;
@@ -42,6 +43,9 @@ pub const DONE: &str = "hoistway: done: ";
 /// The same of what went wrong.
 pub const FAILED: &str = "hoistway: failed: ";
 
+/// The same of a scenario that stands still, which every guest would do at it.
+pub const STILL: &str = "hoistway: stands still: ";
+
 /// The line of the console where the machine is switched off before the next scenario, which needs a fresh one.
 pub const STALE: &str = "hoistway: groups of the scenario before do not go";
 
@@ -64,9 +68,42 @@ fn all(files: &[PathBuf]) -> Result<(), String> {
             println!("{STALE}");
             break;
         }
-        hold = one(n, file)?;
+        let name = file.display();
+        let text = at(&name.to_string(), fs::read_to_string(file))?;
+        let scenario: Scenario = text.parse().map_err(|e| format!("{name}: {e}"))?;
+        if !watched(n, &name.to_string(), &scenario)? {
+            break;
+        }
+        println!("{DONE}{name}");
+        // Whether a controller may still hold I/O of its groups.
+        hold = scenario.is_of_controller();
     }
     Ok(())
+}
+
+/// Carries out a scenario in a process of its own, and watches over it. `false`: what has failed is on the console.
+fn watched(n: usize, name: &str, scenario: &Scenario) -> Result<bool, String> {
+    // SAFETY: this process has one thread, so the child may go on with everything as it is.
+    let pid = match unsafe { libc::fork() } {
+        -1 => return Err(format!("{name}: {}", io::Error::last_os_error())),
+        0 => {
+            let done = one(n, name, scenario);
+            if let Err(e) = &done {
+                println!("{FAILED}{name}: {e}");
+            }
+            let _ = io::stdout().flush();
+            // SAFETY: nothing of the parent's is run or flushed in the child.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+        pid => pid,
+    };
+    match at(name, watch::wait_for(pid, scenario))? {
+        Ok(status) => Ok(status == 0),
+        Err(why) => {
+            println!("{STILL}{why}");
+            Ok(false)
+        }
+    }
 }
 
 fn at<T>(what: &str, result: io::Result<T>) -> Result<T, String> {
@@ -106,16 +143,10 @@ pub fn mark(n: usize) -> String {
     format!("@{n}")
 }
 
-/// Whether a controller may still hold I/O of its groups.
-fn one(n: usize, file: &Path) -> Result<bool, String> {
-    let name = file.display();
-    let text = at(&name.to_string(), fs::read_to_string(file))?;
-    let scenario: Scenario = text.parse().map_err(|e| format!("{name}: {e}"))?;
-    let mut guest = Guest::begin(&scenario, &name.to_string(), mark(n))?;
+fn one(n: usize, name: &str, scenario: &Scenario) -> Result<(), String> {
+    let mut guest = Guest::begin(scenario, name, mark(n))?;
     let outcome = guest.act();
-    guest.end().and(outcome).map_err(|e| format!("{name}: {e}"))?;
-    println!("{DONE}{name}");
-    Ok(scenario.is_of_controller())
+    guest.end().and(outcome)
 }
 
 /// A scenario under way.

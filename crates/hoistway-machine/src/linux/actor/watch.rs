@@ -73,12 +73,11 @@ fn number(statistics: &str, column: usize) -> u64 {
 
 fn told(statistics: &str) -> String {
     let seconds = LOOK * i64::from(LOOKS);
-    match number(statistics, AT_THE_DRIVE) {
-        0 => format!(
-            "no I/O has ended for {seconds} s of its time, and the drive has none: the scheduler or controller keeps what waits"
-        ),
-        n => format!("no I/O has ended for {seconds} s of its time, and the drive has {n}"),
-    }
+    let drive = match number(statistics, AT_THE_DRIVE) {
+        0 => "none: the scheduler or controller keeps what waits".to_string(),
+        n => n.to_string(),
+    };
+    format!("no I/O has ended for {seconds} s of its time, and the drive has {drive}")
 }
 
 #[cfg(test)]

@@ -201,7 +201,11 @@ impl Device {
 
     /// The hardware queue of a CPU.
     pub fn queue_of(&self, cpu: u32) -> QueueId {
-        QueueId((cpu % u32::from(self.hw_queues)) as u16)
+        match self.hw_queues {
+            // A division is dear, and most devices have one queue.
+            1 => QueueId(0),
+            n => QueueId((cpu % u32::from(n)) as u16),
+        }
     }
 }
 

@@ -46,7 +46,8 @@ pub struct Runs {
     asked: Vec<bool>,
     /// Asked for through the queue's work item, of which there is one.
     work: Vec<bool>,
-    any: bool,
+    /// How many of them.
+    asked_for: usize,
     /// The queue that is looked at first.
     first: usize,
     busy: Vec<u8>,
@@ -56,7 +57,13 @@ impl Runs {
     /// For a device with `queues` hardware queues.
     pub fn new(queues: u16) -> Runs {
         let none = vec![false; queues.into()];
-        Runs { asked: none.clone(), work: none, any: false, first: 0, busy: vec![0; queues.into()] }
+        Runs {
+            asked: none.clone(),
+            work: none,
+            asked_for: 0,
+            first: 0,
+            busy: vec![0; queues.into()],
+        }
     }
 
     /// Asks for a run of `queue`.
@@ -67,8 +74,13 @@ impl Runs {
 
     /// Asks for a run of `queue` by the submitter itself, past the work item: a delayed run stays pending.
     pub fn ask_in_place(&mut self, queue: QueueId) {
-        self.asked[usize::from(queue.0)] = true;
-        self.any = true;
+        let before = core::mem::replace(&mut self.asked[usize::from(queue.0)], true);
+        self.asked_for += usize::from(!before);
+    }
+
+    /// Some run has been asked for.
+    pub(crate) fn any(&self) -> bool {
+        self.asked_for > 0
     }
 
     /// Whether the run of `queue` that is about to happen was asked for through its work item.
@@ -76,28 +88,20 @@ impl Runs {
         core::mem::take(&mut self.work[usize::from(queue.0)])
     }
 
-    /// Some queue may have been asked for.
-    pub(crate) fn any(&self) -> bool {
-        self.any
-    }
-
     /// Takes the first queue that was asked for, in the order of their numbers, from the one on whose turn it is.
     pub fn take(&mut self) -> Option<QueueId> {
-        if !self.any {
+        if self.asked_for == 0 {
             return None;
         }
+        self.asked_for -= 1;
         let (before, from) = self.asked.split_at(self.first);
         let behind = from.iter().position(|&a| a).map(|at| at + self.first);
-        match behind.or_else(|| before.iter().position(|&a| a)) {
-            Some(i) => {
-                self.asked[i] = false;
-                Some(QueueId(i as u16))
-            }
-            None => {
-                self.any = false;
-                None
-            }
-        }
+        let at = match behind {
+            Some(at) => at,
+            None => before.iter().position(|&a| a).expect("as many as were counted"),
+        };
+        self.asked[at] = false;
+        Some(QueueId(at as u16))
     }
 
     /// The next queue has the first turn. Where a device is short of room the first queue that is run takes what became free: the
@@ -107,11 +111,13 @@ impl Runs {
     }
 
     /// The busy indicator of `queue` (specs/blk-mq-and-noop.md 7.6): above 0 after refused sends.
+    #[inline]
     pub fn busy(&self, queue: QueueId) -> bool {
         self.busy[usize::from(queue.0)] > 0
     }
 
     /// Moves the busy indicator after a send: failed, b = (7 b + 16) / 8; successful, b = 7 b / 8.
+    #[inline]
     pub fn sent(&mut self, queue: QueueId, ok: bool) {
         let b = &mut self.busy[usize::from(queue.0)];
         *b = if ok { 7 * *b / 8 } else { (7 * *b + 16) / 8 };

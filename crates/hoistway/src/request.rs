@@ -344,6 +344,7 @@ impl Requests {
     }
 
     /// The I/O of a bio; panics for a stale id.
+    #[inline(always)]
     pub fn bio(&self, id: BioId) -> &Io {
         &self.bios.get(id.0).expect("a bio lives until its request is complete").io
     }
@@ -377,12 +378,14 @@ impl Requests {
     }
 
     /// Stores a bio; `None` when the table is full.
+    #[inline(always)]
     pub fn add_bio(&mut self, io: Io, now: Instant) -> Option<BioId> {
         let bio = Bio { io, next: None, account: None, alloc: now, entered: now, accepted: false };
         self.bios.insert(bio).map(BioId)
     }
 
     /// Makes a request of one stored bio; `None` when the table is full.
+    #[inline(always)]
     pub fn add(
         &mut self,
         bio: BioId,
@@ -471,23 +474,39 @@ impl Requests {
     }
 
     /// Frees a request but not its bios: the caller finishes them one by one.
+    #[inline(always)]
     pub(crate) fn remove_keeping_bios(&mut self, id: ReqId) -> Option<BioId> {
-        self.requests.remove(id.0).and_then(|r| r.first_io)
+        let first = self[id].first_io;
+        self.requests.discard(id.0);
+        first
     }
 
+    #[inline(always)]
     pub(crate) fn bio_mut(&mut self, id: BioId) -> &mut Bio {
         self.bios.get_mut(id.0).expect("a bio lives until its request is complete")
     }
 
+    #[inline(always)]
     pub(crate) fn bio_ref(&self, id: BioId) -> &Bio {
         self.bios.get(id.0).expect("a bio lives until its request is complete")
     }
 
+    #[cfg(test)]
     pub(crate) fn take_bio(&mut self, id: BioId) -> Bio {
         self.bios.remove(id.0).expect("a bio is finished once")
     }
 
+    /// Frees a bio: whose it was, the account of the I/O it is a piece of, and the next of its request.
+    #[inline(always)]
+    pub(crate) fn end_bio(&mut self, id: BioId) -> (IoId, Option<Handle>, Option<BioId>) {
+        let Bio { io, account, next, .. } = self.bio_ref(id);
+        let left = (io.id, *account, *next);
+        self.bios.discard(id.0);
+        left
+    }
+
     /// Stores a bio; the table doubles when it is full.
+    #[inline(always)]
     pub(crate) fn store_bio(&mut self, io: Io, now: Instant) -> BioId {
         if self.bios.len() == self.bios.capacity() {
             self.bios.grow(self.bios.capacity().max(32) * 2);
@@ -509,6 +528,7 @@ impl Requests {
 
 impl Index<ReqId> for Requests {
     type Output = Request;
+    #[inline]
     fn index(&self, id: ReqId) -> &Request {
         self.requests.get(id.0).expect("a request id is not used after completion")
     }
@@ -516,12 +536,14 @@ impl Index<ReqId> for Requests {
 
 impl Index<Handle> for Requests {
     type Output = Request;
+    #[inline]
     fn index(&self, at: Handle) -> &Request {
         self.requests.get(at).expect("a request id is not used after completion")
     }
 }
 
 impl core::ops::IndexMut<Handle> for Requests {
+    #[inline]
     fn index_mut(&mut self, at: Handle) -> &mut Request {
         self.requests.get_mut(at).expect("a request id is not used after completion")
     }

@@ -80,6 +80,7 @@ impl<T> Table<T> {
     }
 
     /// `None` when full.
+    #[inline]
     pub fn insert(&mut self, value: T) -> Option<Handle> {
         let slot = self.free.pop()?;
         let entry = &mut self.slots[slot as usize];
@@ -98,6 +99,7 @@ impl<T> Table<T> {
     }
 
     /// Frees a slot without moving its value; false for a stale handle.
+    #[inline]
     pub fn discard(&mut self, at: Handle) -> bool {
         let Some(entry) = self.slots.get_mut(at.slot as usize) else { return false };
         if entry.generation != at.generation || entry.value.is_none() {
@@ -122,12 +124,14 @@ impl<T> Table<T> {
     }
 
     /// `None` for a stale handle.
+    #[inline]
     pub fn get(&self, at: Handle) -> Option<&T> {
         let entry = self.slots.get(at.slot as usize)?;
         if entry.generation == at.generation { entry.value.as_ref() } else { None }
     }
 
     /// `None` for a stale handle.
+    #[inline]
     pub fn get_mut(&mut self, at: Handle) -> Option<&mut T> {
         let entry = self.slots.get_mut(at.slot as usize)?;
         if entry.generation == at.generation { entry.value.as_mut() } else { None }

@@ -2,7 +2,7 @@
 //! an error here. The two inputs that each I/O takes have a way of their own, so that a border to another
 //! language need not make an [`Input`] of them.
 
-use super::{IoError, Stack, StackError};
+use super::{Input, IoError, Stack, StackError};
 use crate::request::{Io, ReqId};
 use crate::unit::Instant;
 
@@ -28,7 +28,7 @@ impl Stack {
         Ok(())
     }
 
-    /// [`Input::Submit`](super::Input::Submit).
+    /// [`Input::Submit`].
     ///
     /// # Errors
     ///
@@ -37,14 +37,10 @@ impl Stack {
     #[inline(always)]
     pub fn try_submit(&mut self, now: Instant, io: Io) -> Result<(), StackError> {
         self.ready(now)?;
-        self.go_to(now);
-        let result = self.submit(io);
-        self.settle();
-        self.drained = false;
-        result
+        self.handle(now, Input::Submit(io))
     }
 
-    /// [`Input::Done`](super::Input::Done).
+    /// [`Input::Done`].
     ///
     /// # Errors
     ///
@@ -57,10 +53,6 @@ impl Stack {
         error: Option<IoError>,
     ) -> Result<(), StackError> {
         self.ready(now)?;
-        self.go_to(now);
-        let result = self.done(req, error);
-        self.settle();
-        self.drained = false;
-        result
+        self.handle(now, Input::Done { req, error })
     }
 }

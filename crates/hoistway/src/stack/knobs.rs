@@ -222,9 +222,8 @@ impl Stack {
     }
 
     /// Counts a bio that has left gate 1. The later pieces of a split I/O count as I/Os, not bytes.
-    pub(super) fn count(&mut self, bio: BioId) {
-        let b = self.env.requests.bio_ref(bio);
-        let (io, first) = (&b.io, b.account.is_none());
+    #[inline]
+    pub(super) fn count(&mut self, io: &Io, first: bool) {
         let index = io.group.index();
         let bytes = if first { io.sectors.bytes().0 } else { 0 };
         let (op, dir) = (io.op, io.op.dir());

@@ -155,7 +155,7 @@ impl Stack {
     pub(super) fn get_legacy_request(&mut self, bio: BioId) {
         let io = *self.env.requests.bio(bio);
         let s = usize::from(self.env.device.is_sync(io.op, io.flags));
-        let depth = self.depth_limit(bio);
+        let depth = self.depth_limit(&io);
         if self.legacy.take(s, io.proc, depth, self.now) {
             return self.start(bio, QueueId(0), 0);
         }

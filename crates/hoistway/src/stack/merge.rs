@@ -72,13 +72,17 @@ impl Merger for InStack<'_> {
 
 impl Stack {
     /// Tries to join the bio to a request; true if it did (the submitter then goes on).
-    pub(super) fn try_merge(&mut self, bio: BioId) -> bool {
-        let io = *self.env.requests.bio(bio);
-        if self.is_mq() && self.merge_with_plug(bio, &io) {
-            return true;
+    pub(super) fn try_merge(&mut self, bio: BioId, io: &Io) -> bool {
+        self.is_mq() && self.merge_with_plug(bio, io) || self.merge_with_waiting(bio, io)
+    }
+
+    /// The same with what the scheduler has.
+    pub(super) fn merge_with_waiting(&mut self, bio: BioId, io: &Io) -> bool {
+        if self.entry.direct && self.held == 0 {
+            return false;
         }
         let mut requests = InStack(self);
-        let Some((id, side)) = requests.find(&io) else { return false };
+        let Some((id, side)) = requests.find(io) else { return false };
         requests.join_bio(bio, id, side);
         requests.after_bio(id, side);
         self.unplug_after_merge(io.flags);

@@ -16,6 +16,7 @@ mod mq;
 mod path;
 mod room;
 mod settings;
+mod settle;
 mod split;
 mod tags;
 #[cfg(test)]
@@ -241,6 +242,12 @@ struct Agenda {
     woken: VecDeque<Waiter>,
 }
 
+impl Agenda {
+    fn is_empty(&self) -> bool {
+        self.handovers.is_empty() && self.reenter.is_empty() && self.woken.is_empty()
+    }
+}
+
 /// Changes that must wait until no request exists: of each kind the one that was asked for last. The
 /// scheduler is changed first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -248,12 +255,6 @@ struct PendingChanges {
     switch: Option<&'static Entry>,
     nr_requests: Option<u32>,
     tags: Option<Tags>,
-}
-
-impl PendingChanges {
-    fn any(&self) -> bool {
-        self.switch.is_some() || self.nr_requests.is_some() || self.tags.is_some()
-    }
 }
 
 /// An installed controller.
@@ -316,19 +317,21 @@ pub struct Stack {
     worker: Worker,
     legacy: Legacy,
     room: Room,
-    /// Some queue may have a delayed rerun.
-    reruns: bool,
+    /// The earliest delayed rerun of a queue.
+    rerun_next: Option<Instant>,
 
     splits: Splits,
     agenda: Agenda,
-    pending: PendingChanges,
+    pending: Option<PendingChanges>,
     /// Bios that wait for the end of a change, and where they go on.
     frozen: VecDeque<(BioId, PathStep)>,
     /// [`Input::End`] has come.
     ending: bool,
     collected: Vec<ReqId>,
 
-    outputs: VecDeque<Output>,
+    /// What the last input brought, told up to there.
+    outputs: Vec<Output>,
+    told: usize,
     drained: bool,
     /// The earliest timer, as of the end of the last call.
     wake: Option<Instant>,
@@ -426,18 +429,19 @@ impl Stack {
             worker: Worker::default(),
             legacy: Legacy::new(device.nr_requests),
             room: Room::default(),
-            reruns: false,
+            rerun_next: None,
             splits: Splits::new(),
             agenda: Agenda {
                 handovers: VecDeque::with_capacity(64),
                 reenter: VecDeque::new(),
                 woken: VecDeque::with_capacity(64),
             },
-            pending: PendingChanges::default(),
+            pending: None,
             frozen: VecDeque::new(),
             ending: false,
             collected: Vec::with_capacity(requests.min(1024)),
-            outputs: VecDeque::with_capacity(256),
+            outputs: Vec::with_capacity(256),
+            told: 0,
             drained: true,
             wake: None,
             now: Instant::ZERO,
@@ -477,6 +481,7 @@ impl Stack {
     }
 
     /// A request that exists; panics for a stale id. Valid from its `Issue` to its `Done`.
+    #[inline]
     pub fn request(&self, id: ReqId) -> &Request {
         &self.env.requests[id]
     }
@@ -492,16 +497,18 @@ impl Stack {
     }
 
     /// A change of scheduler or of `nr_requests` waits for requests to complete.
+    #[inline(always)]
     pub fn is_changing(&self) -> bool {
-        self.pending.any()
+        self.pending.is_some()
     }
 
     /// The scheduler that a pending change brings; `None` when no change of scheduler is pending.
     pub fn scheduler_to_come(&self) -> Option<&'static Entry> {
-        self.pending.switch
+        self.pending.and_then(|pending| pending.switch)
     }
 
     /// Nothing that exists may be held up: a change is pending, or the end has come.
+    #[inline(always)]
     fn hurries(&self) -> bool {
         self.ending || self.is_changing()
     }
@@ -522,10 +529,26 @@ impl Stack {
     /// # Panics
     ///
     /// When the outputs of the call before were not drained, or `now` is earlier than at that call.
+    // Inlined, so that what each I/O takes is made where the path takes it.
+    #[inline]
     pub fn handle(&mut self, now: Instant, input: Input) -> Result<(), StackError> {
         self.advance(now);
         let result = match input {
             Input::Submit(io) => self.submit(io),
+            Input::Done { req, error } => self.done(req, error),
+            rarer => return self.handle_rarer(rarer),
+        };
+        if !self.rests() {
+            self.settle();
+        }
+        self.drained = false;
+        result
+    }
+
+    fn handle_rarer(&mut self, input: Input) -> Result<(), StackError> {
+        let now = self.now;
+        let result = match input {
+            Input::Submit(_) | Input::Done { .. } => unreachable!("`handle` has them"),
             Input::Plug(proc) => {
                 let result = self.check_proc(proc).map(|()| self.plug(proc).open = true);
                 if self.wake.is_none_or(|due| due > now) {
@@ -547,7 +570,6 @@ impl Stack {
                 self.legacy_unplug_for_sleeper();
                 Ok(())
             }
-            Input::Done { req, error } => self.done(req, error),
             Input::Requeue(req) => self.requeue(req),
             Input::Tick => Ok(()),
             Input::Set { stage, name, value } => self.set(stage, &name, value),
@@ -568,15 +590,16 @@ impl Stack {
     }
 
     /// The next output; `WaitUntil` ends the drain.
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Output {
         debug_assert!(now >= self.now);
-        match self.outputs.pop_front() {
-            Some(output) => output,
-            None => {
-                self.drained = true;
-                Output::WaitUntil(self.wake)
-            }
+        if let Some(output) = self.outputs.get(self.told) {
+            self.told += 1;
+            return output.clone();
         }
+        self.outputs.clear();
+        (self.told, self.drained) = (0, true);
+        Output::WaitUntil(self.wake)
     }
 
     /// Changes processes, groups or the device and tells every stage. The outputs of the call before
@@ -615,13 +638,14 @@ impl Stack {
 
     /// The clock moves. What was due before this input happens before it; what is due now happens after
     /// it.
+    #[inline(always)]
     fn advance(&mut self, now: Instant) {
         assert!(self.drained, "drain poll() until WaitUntil before the next input");
         assert!(now >= self.now, "time never goes back");
         self.go_to(now);
     }
 
-    #[inline]
+    #[inline(always)]
     fn go_to(&mut self, now: Instant) {
         self.now = now;
         if self.wake.is_some_and(|due| due < now) {
@@ -637,6 +661,7 @@ impl Stack {
         self.ask_legacy_run();
     }
 
+    #[inline(always)]
     fn is_mq(&self) -> bool {
         self.env.device.profile == Profile::MultiQueue
     }
@@ -646,109 +671,21 @@ impl Stack {
         self.room.any(&self.env.device)
     }
 
-    /// Works off everything that follows from an input in the same instant.
-    fn settle(&mut self) {
-        loop {
-            // Every turn consumes a bio, a run, a waiter, a held bio or a timer; each input makes
-            // finitely many of them.
-            if !self.nothing_follows() && self.follow() {
-                continue;
-            }
-            let now = self.now;
-            self.wake = self.next_timer();
-            if self.wake.is_none_or(|due| due > now) {
-                return;
-            }
-            self.fire_timers(|due| due <= now);
-        }
-    }
-
-    fn run(&mut self, queue: QueueId) {
-        // A run at once replaces the delayed one of the same work item. A task that waits for a tag runs the queue itself,
-        // which nobody has asked for.
-        if self.env.runs.take_work(queue) || !self.env.device.plug_keeps_rerun {
-            self.queues[queue].rerun_at = None;
-        }
-        if self.is_mq() {
-            self.run_queue(queue);
-        } else {
-            self.run_legacy();
-        }
-    }
-
-    /// The earliest time at which anything must be done.
-    fn next_timer(&self) -> Option<Instant> {
-        let mut next = self.scheduler.next_timer();
-        let mut consider = |at: Option<Instant>| {
-            if let Some(at) = at {
-                next = Some(next.map_or(at, |n: Instant| n.min(at)));
-            }
-        };
-        for c in &self.controllers {
-            consider(c.stage.next_timer());
-        }
-        if self.reruns {
-            for q in self.queues.iter() {
-                consider(q.rerun_at);
-            }
-        }
-        consider(self.flush.kick_at());
-        consider(self.legacy.unplug_at());
-        next
-    }
-
-    /// Fires every timer for which `due` holds.
-    fn fire_timers(&mut self, due: impl Fn(Instant) -> bool) {
-        let now = self.now;
-        if self.scheduler.next_timer().is_some_and(&due) {
-            self.scheduler.timer(now, &mut self.env.cx());
-            assert!(
-                self.scheduler.next_timer().is_none_or(|at| at > now),
-                "after timer() the next one lies in the future"
-            );
-            self.ask_legacy_run();
-        }
-        for c in &mut self.controllers {
-            if c.stage.next_timer().is_some_and(&due) {
-                c.stage.timer(now, &mut self.env.cx());
-                assert!(
-                    c.stage.next_timer().is_none_or(|at| at > now),
-                    "after timer() the next one of '{}' lies in the future",
-                    c.entry.name
-                );
-            }
-        }
-        if self.reruns {
-            for queue in self.queues.ids() {
-                if self.queues[queue].rerun_at.is_some_and(&due) {
-                    self.queues[queue].rerun_at = None;
-                    self.env.runs.ask(queue);
-                }
-            }
-            self.reruns = self.queues.iter().any(|q| q.rerun_at.is_some());
-        }
-        if self.flush.kick_at().is_some_and(&due) {
-            self.flush.clear_kick();
-            self.issue_flush();
-        }
-        if self.legacy.unplug_at().is_some_and(&due) {
-            self.legacy.unplug();
-            self.ask_legacy_run();
-        }
-    }
-
+    #[inline(always)]
     fn done(&mut self, req: ReqId, error: Option<IoError>) -> Result<(), StackError> {
         self.check_issued(req)?;
         self.complete(req, error);
         Ok(())
     }
 
+    #[inline(always)]
     fn check_issued(&self, req: ReqId) -> Result<(), StackError> {
         let issued = self.env.requests.get(req).is_some()
             && self.state[req.index()].place == RequestPlace::Device;
         if issued { Ok(()) } else { Err(StackError::StaleRequest(req)) }
     }
 
+    #[inline(always)]
     fn check_proc(&self, proc: ProcId) -> Result<(), StackError> {
         let known = self.env.procs.get(proc).is_some();
         if known { Ok(()) } else { Err(StackError::NoSuchProcess(proc)) }

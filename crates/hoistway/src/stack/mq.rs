@@ -68,6 +68,7 @@ impl Stack {
         &mut self.plugs[at]
     }
 
+    #[inline(always)]
     pub(super) fn plug_of(&self, context: Context) -> Option<&Plug> {
         match context {
             Context::Proc(proc) => self.plugs.get(proc.index()),
@@ -147,6 +148,7 @@ impl Stack {
     }
 
     /// Puts a new request where it belongs: the scheduler, or (`none`) straight to the device.
+    #[inline(always)]
     pub(super) fn insert_mq(&mut self, id: ReqId) {
         let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
         let several = self.env.device.hw_queues > 1;
@@ -159,6 +161,7 @@ impl Stack {
     }
 
     /// From the submitting context; false if the device refused it, then it is on the residual list.
+    #[inline(always)]
     fn issue_directly(&mut self, id: ReqId) -> bool {
         if !self.room() {
             self.refused(id);
@@ -344,13 +347,25 @@ impl Stack {
         let tick = self.env.device.tick.0.max(1);
         let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
         let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
-        self.reruns = true;
         for q in self.queues.iter_mut() {
             q.rerun_at.get_or_insert(at);
         }
+        self.find_rerun_next();
+    }
+
+    /// `queue` has no delayed rerun any more.
+    pub(super) fn clear_rerun(&mut self, queue: QueueId) {
+        if self.queues[queue].rerun_at.take().is_some() {
+            self.find_rerun_next();
+        }
+    }
+
+    fn find_rerun_next(&mut self) {
+        self.rerun_next = self.queues.iter().filter_map(|q| q.rerun_at).min();
     }
 
     /// A request of `queue` was freed: its mark, and the marks of all if the device was short of room.
+    #[inline(always)]
     pub(super) fn restart_queues(&mut self, queue: QueueId) {
         let q = &mut self.queues[queue];
         if core::mem::take(&mut q.restart) {
@@ -379,23 +394,26 @@ impl Stack {
         }
     }
 
+    #[inline(always)]
     fn tag_set(&self, queue: QueueId) -> usize {
         if self.entry.direct { 0 } else { usize::from(queue.0) }
     }
 
     /// Which tags the bio may have; `None`: any.
-    fn depth(&mut self, bio: BioId) -> Option<u32> {
-        let io = self.env.requests.bio(bio);
-        if io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA) {
+    #[inline(always)]
+    fn depth(&mut self, io: &Io) -> Option<u32> {
+        let sequence = io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA);
+        if sequence || self.entry.direct {
             return None;
         }
-        match self.depth_limit(bio) {
+        match self.depth_limit(io) {
             Depth::Usual | Depth::Insist => None,
             Depth::Word(n) => Some(n.max(1)),
         }
     }
 
     /// One try for a tag; with it the bio becomes a request.
+    #[inline(always)]
     fn try_tag(&mut self, waiter: Waiter) -> bool {
         let Waiter { bio, queue, depth } = waiter;
         let (set, cpu) = (self.tag_set(queue), self.env.requests.bio(bio).cpu);
@@ -405,9 +423,10 @@ impl Stack {
     }
 
     /// Takes a tag for the bio, or puts its submitter to sleep (section 6).
-    pub(super) fn get_tag(&mut self, bio: BioId) {
-        let queue = self.env.device.queue_of(self.env.requests.bio(bio).cpu);
-        let waiter = Waiter { bio, queue, depth: self.depth(bio) };
+    #[inline(always)]
+    pub(super) fn get_tag(&mut self, bio: BioId, io: &Io) {
+        let queue = self.env.device.queue_of(io.cpu);
+        let waiter = Waiter { bio, queue, depth: self.depth(io) };
         if !self.try_tag(waiter) && self.sleep_unless_freed(waiter) {
             self.carrier_sleeps(bio);
         }
@@ -440,6 +459,7 @@ impl Stack {
         self.sleep_unless_freed(waiter);
     }
 
+    #[inline(always)]
     pub(super) fn free_scheduler_tag(&mut self, queue: QueueId, cpu: u32, tag: Tag) {
         let set = self.tag_set(queue);
         self.tag_sets[set].free(cpu, tag, &mut self.agenda.woken);

@@ -3,8 +3,9 @@
 use super::split::{first_piece, rest_behind, segments};
 use super::*;
 use crate::ctl::Verdict;
-use crate::request::{Bio, Flags};
+use crate::request::Flags;
 use crate::sched::{At, Depth, Dispatch, FlushCommand, Open, Search};
+use crate::table::Handle;
 use crate::trace::Event;
 use crate::unit::Sectors;
 
@@ -50,46 +51,46 @@ impl Stack {
             io.flags = io.flags.without(Flags::PREFLUSH | Flags::FUA);
             if pure_flush && !barrier {
                 // Without a volatile cache there is nothing to do; no policy is met.
-                self.outputs.push_back(Output::Accepted { io: io.id });
+                self.outputs.push(Output::Accepted { io: io.id });
                 self.finished(io.id, None);
                 return Ok(());
             }
         }
+        let plain = self.is_plain(&io);
         let bio = self.env.requests.store_bio(io, self.now);
-        self.enter(bio, PathStep::Gate1(0));
+        if plain {
+            self.pass_plain(bio, &io);
+        } else {
+            self.enter(bio, PathStep::Gate1(0));
+        }
         Ok(())
     }
 
-    /// As after most inputs: there is nothing that [`Stack::follow`] could do.
-    #[inline]
-    pub(super) fn nothing_follows(&self) -> bool {
-        let Agenda { handovers, reenter, woken } = &self.agenda;
-        handovers.is_empty()
-            && reenter.is_empty()
-            && woken.is_empty()
-            && !self.env.runs.any()
-            && self.controllers.is_empty()
-            && self.worker.is_idle()
-            && !self.is_changing()
+    /// Between submission and tag nothing has a say in this I/O but the merge search: no controller, no plug, no
+    /// flush sequence, no change, and it is one request.
+    #[inline(always)]
+    fn is_plain(&self, io: &Io) -> bool {
+        let device = &self.env.device;
+        self.controllers.is_empty()
+            && self.is_mq()
+            && !self.hurries()
+            && matches!(io.op, Op::Read | Op::Write)
+            && !io.flags.any(Flags::PREFLUSH | Flags::FUA)
+            && self.plug_of(Context::Proc(io.proc)).is_none_or(|plug| !plug.open)
+            && io.segments <= device.max_segments
+            && first_piece(io, device, self.max_sectors()) == io.sectors
     }
 
-    /// One consequence of an input, if there is one: re-entering bios first, then queue runs, then the tasks that
-    /// were woken, one at a time, then the worker of gate 1.
-    pub(super) fn follow(&mut self) -> bool {
-        if let Some(set) = self.agenda.handovers.pop_front() {
-            self.hand_over_fifo(set);
-        } else if let Some((bio, stage)) = self.agenda.reenter.pop_front() {
-            self.enter(bio, stage);
-        } else if let Some(queue) = self.env.runs.take() {
-            self.run(queue);
-        } else if let Some(waiter) = self.agenda.woken.pop_front() {
-            self.wake(waiter);
-        } else {
-            return self.worker_step() || self.release_held() || self.thaw();
+    /// What [`Stack::enter`] does with a plain bio.
+    #[inline(always)]
+    fn pass_plain(&mut self, bio: BioId, io: &Io) {
+        self.count(io, true);
+        if !self.merge_with_waiting(bio, io) {
+            self.get_tag(bio, io);
         }
-        true
     }
 
+    #[inline(always)]
     fn check(&self, io: &Io) -> Result<(), StackError> {
         let device = &self.env.device;
         let empty = io.sectors.0 == 0 && io.op != Op::Flush;
@@ -137,8 +138,10 @@ impl Stack {
                         self.accept(bio);
                         return;
                     }
-                    self.count(bio);
-                    self.env.requests.bio_mut(bio).entered = self.now;
+                    let b = self.env.requests.bio_mut(bio);
+                    b.entered = self.now;
+                    let (io, first) = (b.io, b.account.is_none());
+                    self.count(&io, first);
                     stage = PathStep::Merge;
                 }
                 PathStep::Merge => {
@@ -148,7 +151,8 @@ impl Stack {
                     if self.is_mq() {
                         self.split(bio);
                     }
-                    if self.try_merge(bio) {
+                    let io = *self.env.requests.bio(bio);
+                    if self.try_merge(bio, &io) {
                         return;
                     }
                     stage = PathStep::Gate2(0);
@@ -165,7 +169,8 @@ impl Stack {
                         return self.freeze(bio, PathStep::Tag);
                     }
                     if self.is_mq() {
-                        self.get_tag(bio);
+                        let io = *self.env.requests.bio(bio);
+                        self.get_tag(bio, &io);
                     } else {
                         self.get_legacy_request(bio);
                     }
@@ -237,25 +242,20 @@ impl Stack {
 
     /// The bio joined a request or has one of its own: the rest of a split I/O follows, or the
     /// submitter, or the worker, goes on.
+    #[inline(always)]
     pub(super) fn passed(&mut self, bio: BioId) {
-        let Some(account) = self.env.requests.bio_ref(bio).account else {
+        let account = self.env.requests.bio_ref(bio).account;
+        let Some(rest) = account.and_then(|account| self.splits.next_piece(account)) else {
             self.worker.done_with(bio);
             return self.accept(bio);
         };
-        match self.splits.next_piece(account) {
-            None => {
-                self.worker.done_with(bio);
-                self.accept(bio);
-            }
-            Some(rest) => {
-                let next = self.env.requests.store_bio(rest, self.now);
-                self.env.requests.bio_mut(next).account = Some(account);
-                self.worker.follow(bio, next);
-                self.agenda.reenter.push_front((next, PathStep::Gate1(0)));
-            }
-        }
+        let next = self.env.requests.store_bio(rest, self.now);
+        self.env.requests.bio_mut(next).account = account;
+        self.worker.follow(bio, next);
+        self.agenda.reenter.push_front((next, PathStep::Gate1(0)));
     }
 
+    #[inline(always)]
     fn accept(&mut self, bio: BioId) {
         let b = self.env.requests.bio_mut(bio);
         let (id, proc) = (b.io.id, b.io.proc);
@@ -266,7 +266,7 @@ impl Stack {
         if before {
             return;
         }
-        self.outputs.push_back(Output::Accepted { io: id });
+        self.outputs.push(Output::Accepted { io: id });
         if self.controllers.is_empty() || self.ending {
             return;
         }
@@ -274,30 +274,30 @@ impl Stack {
         let mut cx = self.env.cx();
         let delay = self.controllers.iter_mut().map(|c| c.stage.delay(now, proc, &mut cx)).max();
         if let Some(delay) = delay.filter(|d| d.0 > 0) {
-            self.outputs.push_back(Output::Delay { proc, until: now + delay });
+            self.outputs.push(Output::Delay { proc, until: now + delay });
         }
     }
 
-    pub(super) fn depth_limit(&mut self, bio: BioId) -> Depth {
+    pub(super) fn depth_limit(&mut self, io: &Io) -> Depth {
         if self.ending {
             return Depth::Usual;
         }
-        let io = *self.env.requests.bio(bio);
-        self.scheduler.depth_limit(self.now, &io, &mut self.env.cx())
+        self.scheduler.depth_limit(self.now, io, &mut self.env.cx())
     }
 
     /// A tag is there: the bio becomes a request.
+    #[inline(always)]
     pub(super) fn start(&mut self, bio: BioId, queue: QueueId, tag: Tag) {
         let b = self.env.requests.bio_ref(bio);
-        let (io, alloc) = (b.io, b.alloc);
-        let sync = self.env.device.is_sync(io.op, io.flags);
+        let (alloc, flags) = (b.alloc, b.io.flags);
+        let sync = self.env.device.is_sync(b.io.op, flags);
         let id = self
             .env
             .requests
             .add(bio, alloc, self.now, sync, queue)
             .expect("there are at least as many slots as tags");
         self.state[id.index()] = State { tag, ..State::default() };
-        if self.is_mq() && io.flags.any(Flags::PREFLUSH | Flags::FUA) {
+        if self.is_mq() && flags.any(Flags::PREFLUSH | Flags::FUA) {
             self.begin_sequence(id);
         } else if !self.is_mq() {
             self.insert_legacy(id);
@@ -409,6 +409,7 @@ impl Stack {
     }
 
     /// Hands a request to the device. The caller has checked the room.
+    #[inline(always)]
     pub(super) fn issue(&mut self, id: ReqId) {
         let now = self.now;
         let r = self.env.requests.get_mut(id);
@@ -431,11 +432,11 @@ impl Stack {
         }
         let req = id.slot();
         self.env.trace.emit(now, Event::Issued { req, queue, proc, op, start, sectors });
-        self.outputs.push_back(Output::Issue { req: id, queue });
+        self.outputs.push(Output::Issue { req: id, queue });
     }
 
-    fn left_device(&mut self, id: ReqId) {
-        let op = self.env.requests[id].op;
+    #[inline(always)]
+    fn left_device(&mut self, id: ReqId, op: Op) {
         self.room.give_back(op, &self.env.device);
         let state = &mut self.state[id.index()];
         state.place = RequestPlace::Nowhere;
@@ -444,12 +445,14 @@ impl Stack {
         }
     }
 
+    #[inline(always)]
     pub(super) fn complete(&mut self, id: ReqId, error: Option<IoError>) {
         let now = self.now;
         self.counters.completed += 1;
         self.env.trace.emit(now, Event::Done { req: id.slot() });
-        self.left_device(id);
-        let queue = self.env.requests[id].queue;
+        let r = &self.env.requests[id];
+        let (op, queue) = (r.op, r.queue);
+        self.left_device(id, op);
         let state = self.state[id.index()];
         if !state.scheduled && !self.entry.direct {
             self.scheduler.complete_bypassed(now, id, &mut self.env.cx());
@@ -479,6 +482,7 @@ impl Stack {
 
     /// The request is over, flush steps included: controllers hear of it, its bios are finished and its
     /// tag is free.
+    #[inline(always)]
     pub(super) fn finish(&mut self, id: ReqId, error: Option<IoError>) {
         let now = self.now;
         for c in &mut self.controllers {
@@ -487,20 +491,22 @@ impl Stack {
         let holder = self.holder(id);
         let mut at = self.env.requests.remove_keeping_bios(id);
         while let Some(bio) = at {
-            let bio = self.env.requests.take_bio(bio);
-            at = bio.next;
-            self.finish_bio(bio, error);
+            let (io, account, next) = self.env.requests.end_bio(bio);
+            at = next;
+            self.finish_bio(io, account, error);
         }
         self.free_tag(holder);
     }
 
     /// Facts that free a request's tag when it is gone.
+    #[inline(always)]
     pub(super) fn holder(&self, id: ReqId) -> Holder {
         let r = &self.env.requests[id];
         Holder { queue: r.queue, sync: r.sync, cpu: r.cpu, tag: self.state[id.index()].tag }
     }
 
     /// A tag or pool place is free again.
+    #[inline(always)]
     pub(super) fn free_tag(&mut self, holder: Holder) {
         let Holder { queue, sync, cpu, tag } = holder;
         if self.is_mq() {
@@ -510,19 +516,19 @@ impl Stack {
         }
     }
 
-    fn finish_bio(&mut self, bio: Bio, error: Option<IoError>) {
-        let Some(account) = bio.account else {
-            return self.finished(bio.io.id, error);
-        };
+    #[inline(always)]
+    fn finish_bio(&mut self, io: IoId, account: Option<Handle>, error: Option<IoError>) {
+        let Some(account) = account else { return self.finished(io, error) };
         if let Some((id, error)) = self.splits.piece_finished(account, error) {
             self.finished(id, error);
         }
     }
 
+    #[inline(always)]
     fn finished(&mut self, io: IoId, error: Option<IoError>) {
         self.counters.finished += 1;
         self.env.trace.emit(self.now, Event::Finished { io: io.0 });
-        self.outputs.push_back(Output::Finished { io, result: error.map_or(Ok(()), Err) });
+        self.outputs.push(Output::Finished { io, result: error.map_or(Ok(()), Err) });
     }
 
     /// The device gives a request back unserved: it returns to the head of the scheduler.
@@ -530,7 +536,7 @@ impl Stack {
         self.check_issued(id)?;
         let now = self.now;
         self.env.trace.emit(now, Event::Requeued { req: id.slot() });
-        self.left_device(id);
+        self.left_device(id, self.env.requests[id].op);
         let state = self.state[id.index()];
         if !state.own_command() {
             for c in &mut self.controllers {

@@ -20,7 +20,7 @@ const ROWS: &[Setting<Stack>] = &[
          device: 128 (legacy), twice the depth but at most 256, or the depth itself (none).",
     )
     .on_change(OnChange::Frozen)
-    .field(|s| s.env.device.nr_requests.into(), |s, v| s.pending.nr_requests = Some(v as u32)),
+    .field(|s| s.env.device.nr_requests.into(), |s, v| s.pending().nr_requests = Some(v as u32)),
     Tunable::choice(
         "nomerges",
         &["all", "simple", "never"],
@@ -44,7 +44,7 @@ const ROWS: &[Setting<Stack>] = &[
          the tags as a whole (6.17 and later). Multi-queue only.",
     )
     .on_change(OnChange::Frozen)
-    .field(|s| s.env.device.tags as u64, |s, v| s.pending.tags = Some(TAGS[v as usize])),
+    .field(|s| s.env.device.tags as u64, |s, v| s.pending().tags = Some(TAGS[v as usize])),
 ];
 static SETTINGS: Settings<Stack> = Settings::new("queue", ROWS);
 /// Tunables of the block layer itself.
@@ -137,7 +137,7 @@ impl Stack {
         match self.env.device.profile {
             // Two pools with an absolute cap of 3/2.
             Profile::Legacy => slots / 3,
-            Profile::MultiQueue if self.pending.switch.unwrap_or(self.entry).direct => {
+            Profile::MultiQueue if self.scheduler_to_come().unwrap_or(self.entry).direct => {
                 self.env.device.queue_depth.into()
             }
             Profile::MultiQueue => slots / u64::from(self.env.device.hw_queues),
@@ -149,10 +149,12 @@ impl Stack {
         if entry.direct && !self.is_mq() {
             return Err(StackError::WrongProfile(entry.name));
         }
-        self.pending.switch = Some(entry);
-        if self.is_mq() {
+        let mq = self.is_mq();
+        let pending = self.pending();
+        pending.switch = Some(entry);
+        if mq {
             // The tags are made anew for it; the pools of the legacy profile belong to the device.
-            self.pending.nr_requests = None;
+            pending.nr_requests = None;
         }
         self.hurry();
         Ok(())
@@ -196,12 +198,17 @@ impl Stack {
         }
     }
 
+    fn pending(&mut self) -> &mut PendingChanges {
+        self.pending.get_or_insert_default()
+    }
+
     /// Carries out the pending changes when no request exists any more; true if it did.
     pub(super) fn thaw(&mut self) -> bool {
         if !self.is_changing() || !self.env.requests.is_empty() {
             return false;
         }
-        let PendingChanges { switch, nr_requests, tags } = core::mem::take(&mut self.pending);
+        let PendingChanges { switch, nr_requests, tags } =
+            self.pending.take().expect("a change is pending");
         if let Some(entry) = switch {
             self.swap_scheduler(entry);
         }

@@ -14,6 +14,7 @@ use crate::unit::Sectors;
 const BLOCK: u64 = 8;
 
 /// Sectors of the first piece: all of them, if the I/O is within the limits; `most`: the largest request of data.
+#[inline]
 pub(super) fn first_piece(io: &Io, d: &Device, most: Sectors) -> Sectors {
     match io.op {
         Op::Flush => io.sectors,

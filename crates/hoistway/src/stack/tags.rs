@@ -91,6 +91,7 @@ impl TagSet {
     }
 
     /// Takes a tag for a task on `cpu`, if one is free that `depth` allows.
+    #[inline(always)]
     pub fn take(&mut self, cpu: u32, depth: Option<u32>) -> Option<Tag> {
         if let (Some(depth), Some(least)) = (depth, self.least)
             && depth < least
@@ -132,6 +133,7 @@ impl TagSet {
     }
 
     /// Frees a tag that a task on `cpu` had taken; the waiters to wake go to `woken`.
+    #[inline(always)]
     pub fn free(&mut self, cpu: u32, tag: Tag, woken: &mut VecDeque<Waiter>) {
         match &mut self.pool {
             TagPool::Numbered(words) => words.put(tag),

@@ -28,11 +28,6 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// It has nothing to do.
-    pub fn is_idle(&self) -> bool {
-        self.steps.is_empty()
-    }
-
     /// A bio has a request, has joined one, or is held again: if it was the worker's, that goes on.
     pub fn done_with(&mut self, bio: BioId) {
         if self.current == Some(bio) {

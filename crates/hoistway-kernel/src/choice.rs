@@ -3,7 +3,7 @@
 //! `HOISTWAY_ONLY`, names of the registry with commas between them, is read when this is compiled. What no list names is not
 //! linked. The core says in [`MARK`] what it was made of: who builds a module of it later knows what to call that.
 
-use hoistway::sched::{Entry, SCHEDULERS};
+use hoistway::sched::{CORE_OF, Entry, SCHEDULERS};
 
 /// The names, or nothing for all.
 const ONLY: &str = match option_env!("HOISTWAY_ONLY") {
@@ -66,9 +66,9 @@ pub static CHOSEN: [&Entry; COUNT] = {
     list
 };
 
-const BEFORE: &[u8] = b"hoistway core of:";
+const BEFORE: &[u8] = CORE_OF.as_bytes();
 
-/// `hoistway core of:` and the names, with a zero behind them.
+/// [`CORE_OF`] and the names, with a zero behind them.
 pub const MARK: [u8; BEFORE.len() + ONLY.len() + 1] = {
     let mut mark = [0; BEFORE.len() + ONLY.len() + 1];
     let mut i = 0;

@@ -5,10 +5,8 @@
 
 use crate::MachineError;
 use crate::kernel::{MODULE, is_ours};
-use hoistway::sched::{SCHEDULERS, find, module_name, of_module, twin};
+use hoistway::sched::{CORE_OF, SCHEDULERS, find, module_name, of_module, twin};
 
-/// What a core says of itself (crates/hoistway-kernel/src/choice.rs).
-const MARK: &[u8] = b"hoistway core of:";
 /// The kernel takes names of modules up to here.
 const NAME_MOST: usize = 55;
 
@@ -59,8 +57,9 @@ impl Choice {
                 "the core {what}; make it anew with `hoistway module core`"
             ))
         };
-        let at = core.windows(MARK.len()).position(|window| window == MARK);
-        let at = at.ok_or_else(|| refused("does not say which schedulers it has"))? + MARK.len();
+        let mark = CORE_OF.as_bytes();
+        let at = core.windows(mark.len()).position(|window| window == mark);
+        let at = at.ok_or_else(|| refused("does not say which schedulers it has"))? + mark.len();
         let names = core[at..].split(|&byte| byte == 0).next().unwrap_or_default();
         match std::str::from_utf8(names) {
             Ok("") => Ok(Choice::default()),

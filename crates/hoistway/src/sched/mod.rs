@@ -368,6 +368,9 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEDULERS.iter().copied().find(|e| e.name == name)
 }
 
+/// With it a module's core says which schedulers it has: their names follow, and a zero.
+pub const CORE_OF: &str = "hoistway core of:";
+
 /// What the kernel module calls a scheduler: those that the kernel has, or has as an alias, are `h-NAME` there, and a name
 /// has at most 15 characters. `None`: it is not in the module.
 pub fn module_name(entry: &Entry) -> Option<&'static str> {

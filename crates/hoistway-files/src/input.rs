@@ -5,6 +5,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+/// Most processes that a file may ask for in one run, be it an experiment or jobs of fio: each takes 10 to 20 kB while
+/// its run is under way.
+pub const PROCESSES_MAX: u64 = 100_000;
+/// Most files that those processes may have of their own: each is known to the host, in up to a kB.
+pub const FILES_MAX: u64 = 131_072;
+
 /// How much of a kind of file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {

@@ -13,14 +13,11 @@ use super::keys;
 use super::notes::{Notes, Weight};
 use super::value::{amount, bytes, flag, sides, time, whole};
 use super::{Error, JobFile};
+use hoistway_files::input::{FILES_MAX, PROCESSES_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Most processes of all jobs, as of an experiment.
-const PROCESSES: u64 = 100_000;
-/// Most files of all processes: each costs the host memory before anything runs.
-const FILES: u64 = 131_072;
 const SECOND: u64 = 1_000_000_000;
 const MICROSECOND: u64 = 1_000;
 
@@ -39,14 +36,15 @@ pub fn jobs(sections: ini::Reader<'_>) -> Result<JobFile> {
         let mut job = reader.job(&numbers)?;
         processes = u64::saturating_add(processes, job.numjobs);
         files = u64::saturating_add(files, job.numjobs.saturating_mul(job.nrfiles));
-        if files > FILES {
-            let what =
-                format!("nrfiles: with it the jobs so far have {files} files, of at most {FILES}");
+        if files > FILES_MAX {
+            let what = format!(
+                "nrfiles: with it the jobs so far have {files} files, of at most {FILES_MAX}"
+            );
             return Err(Error { place: Some(section.place.clone()), what });
         }
-        if processes > PROCESSES {
+        if processes > PROCESSES_MAX {
             let what = format!(
-                "numjobs={}: with it the jobs so far are {processes} processes, of at most {PROCESSES}",
+                "numjobs={}: with it the jobs so far are {processes} processes, of at most {PROCESSES_MAX}",
                 job.numjobs
             );
             return Err(Error { place: Some(section.place.clone()), what });
@@ -244,7 +242,7 @@ impl<'a> Reader<'a> {
             name,
             place: self.section.place.clone(),
             description: self.text("description")?.unwrap_or_default(),
-            numjobs: self.number("numjobs", 1..=PROCESSES)?.unwrap_or(1),
+            numjobs: self.number("numjobs", 1..=PROCESSES_MAX)?.unwrap_or(1),
             options: self.options(),
             group: 0,
             direction: what.direction,

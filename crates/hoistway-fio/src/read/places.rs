@@ -1,9 +1,10 @@
 //! Where a job's calls lie: files, devices, and parts of them.
 
 use super::what::What;
-use super::{Amount, Error, FILES, Job, Reader, Result, Weight, bytes, whole};
+use super::{Amount, Error, Job, Reader, Result, Weight, bytes, whole};
 use crate::job::{Hint, Service};
 use crate::value::range_of;
+use hoistway_files::input::FILES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Places {
@@ -23,7 +24,7 @@ impl Reader<'_> {
     pub(super) fn places(&mut self, what: &What) -> Result<Places> {
         let files = self.filenames()?;
         let raw = self.raw(&files)?;
-        let mut nrfiles = self.number("nrfiles", 1..=FILES)?.unwrap_or(1);
+        let mut nrfiles = self.number("nrfiles", 1..=FILES_MAX)?.unwrap_or(1);
         if !files.is_empty() {
             // fio does not look at it either.
             nrfiles = 1;
@@ -59,8 +60,8 @@ impl Reader<'_> {
         if names.is_empty() {
             return self.wrong(setting, "has no value");
         }
-        if names.len() as u64 > FILES {
-            return self.wrong(setting, format!("more than {FILES} names"));
+        if names.len() as u64 > FILES_MAX {
+            return self.wrong(setting, format!("more than {FILES_MAX} names"));
         }
         if names.iter().any(|name| name.contains("$job") || name.contains("$filenum")) {
             let why = "fio replaces $jobname and $jobnum in filename_format only: all jobs share the file of that name";

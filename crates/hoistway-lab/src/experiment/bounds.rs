@@ -4,13 +4,10 @@
 use super::source::Section;
 use super::{Experiment, ExperimentError, ProcTemplate, Procedure};
 use hoistway::Nanos;
+use hoistway_files::input::{FILES_MAX, PROCESSES_MAX};
 
-/// Most processes of a workload: each takes 10 to 20 kB while its run is under way.
-pub(crate) const PROCS_MAX: u64 = 100_000;
 /// Most processes of runs that are under way at the same time, but for a run alone: some GB.
 pub(crate) const AT_ONCE_MAX: u64 = 200_000;
-/// Most files of a workload that processes have of their own (`files`): each is known to the host, in up to a kB.
-pub(crate) const FILES_MAX: u64 = 131_072;
 /// Most files that processes of a workload use by name (`file`), counted for each process: each has a place of its own in it.
 pub(crate) const USES_MAX: u64 = 1_000_000;
 /// Most runs of a grid: drives x workloads x configurations x repetitions.
@@ -76,10 +73,10 @@ pub(super) fn check(top: &Section<'_>, e: &Experiment) -> Result<(), ExperimentE
         for (i, template) in workload.procs.iter().enumerate() {
             let at = |key: &str| format!("workload.{}.procs[{i}].{key}", workload.id);
             procs += u64::from(template.count);
-            if procs > PROCS_MAX {
+            if procs > PROCESSES_MAX {
                 let (id, count) = (&workload.id, template.count);
                 let what = format!(
-                    "count = {count}: with them workload '{id}' has {procs} processes, at most {PROCS_MAX}"
+                    "count = {count}: with them workload '{id}' has {procs} processes, at most {PROCESSES_MAX}"
                 );
                 return Err(top.wrong(&at("count"), what));
             }

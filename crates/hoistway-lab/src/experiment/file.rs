@@ -1,6 +1,6 @@
 //! Reading an experiment file, strictly: unknown and missing keys are errors.
 
-use super::bounds::{self, PROCS_MAX};
+use super::bounds;
 use super::control::{read_rules, read_tree};
 use super::document;
 use super::source::{ParsedFile, Result, Section};
@@ -11,6 +11,7 @@ use crate::result::{Judge, Kind};
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos};
+use hoistway_files::input::PROCESSES_MAX;
 use hoistway_run::Window;
 use hoistway_sim::drive::{DriveFile, faults};
 use hoistway_sim::load::{Better, LOADS};
@@ -353,7 +354,7 @@ fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
     }
     Ok(ProcTemplate {
         name: name.to_string(),
-        count: section.opt_number("count", 1, PROCS_MAX)?.unwrap_or(1) as u32,
+        count: section.opt_number("count", 1, PROCESSES_MAX)?.unwrap_or(1) as u32,
         stagger: section.opt_time("stagger")?.unwrap_or(Nanos::ZERO),
         prio: read_prio(section)?,
         load: section.text("load")?.to_string(),

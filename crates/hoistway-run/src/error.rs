@@ -25,11 +25,11 @@ pub enum JobError {
     },
     /// A tunable was refused.
     Tunable(hoistway::setting::TunableError),
-    /// The files do not fit on the drive.
+    /// The next file does not fit on the drive.
     DoesNotFit {
         /// Bytes needed.
         needed: u64,
-        /// Bytes there are.
+        /// Bytes left behind what lies there already.
         available: u64,
     },
     /// The storage under a run failed, or gave back other data than was written to it.
@@ -54,10 +54,11 @@ impl fmt::Display for JobError {
             JobError::Tunable(error) => error.fmt(f),
             JobError::DoesNotFit { needed, available } => write!(
                 f,
-                "the files need {} MB, the drive has {} MB for them; use smaller files or a larger \
-                 drive",
-                needed / 1_000_000,
-                available / 1_000_000
+                "the drive is full: {} MiB are needed, {} MiB are left behind the files that lie there and the gaps \
+                 between them (each up to layout_gap_kib of the host, 8 MiB if it is not set); use fewer or smaller \
+                 files, files that processes share, or a larger drive",
+                needed.div_ceil(1 << 20),
+                available >> 20
             ),
             JobError::Storage { what } => f.write_str(what),
             JobError::Interrupted => f.write_str("interrupted"),

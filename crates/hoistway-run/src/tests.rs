@@ -179,3 +179,16 @@ fn series_that_lack_a_process_are_refused() {
     assert_eq!(put(1).unwrap_err().to_string(), "a process without its series");
     assert_eq!(put(0).unwrap_err().to_string(), "no series of the device");
 }
+
+#[test]
+fn a_full_drive_says_what_lies_on_it() {
+    let text = JobError::DoesNotFit { needed: 1 << 20, available: 300_000 }.to_string();
+    assert!(
+        text.starts_with("the drive is full: 1 MiB are needed, 0 MiB are left behind"),
+        "{text}"
+    );
+    assert!(
+        text.contains("layout_gap_kib") && text.contains("files that processes share"),
+        "{text}"
+    );
+}

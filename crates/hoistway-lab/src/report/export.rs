@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 pub fn svg(run: &Run) -> Vec<(String, String)> {
     let style = style();
     let mut out: Vec<(String, String)> = Vec::new();
-    for (of, chart) in html::with_charts(run).1 {
+    html::telling_charts(run, &mut |of, chart| {
         let name = file_name(&format!("{of}.{}", chart.slug));
         // Names of users may differ in what a file name cannot hold.
         let taken = out.iter().filter(|o| o.0.starts_with(&name)).count();
         let name = if taken == 0 { name } else { format!("{name}.{}", taken + 1) };
         out.push((format!("{name}.svg"), standalone(&chart.svg, &style)));
-    }
+    });
     out
 }
 

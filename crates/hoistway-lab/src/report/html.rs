@@ -1,6 +1,6 @@
 //! The report as one self-contained page: no network, no fonts, readable without scripts.
 
-use super::section::{self, NamedChart};
+use super::section::{self, Keep};
 use super::svg::{esc, letter};
 use super::verdict;
 use crate::result::{Judge, Run};
@@ -8,20 +8,19 @@ use std::fmt::Write;
 
 /// The page. The same run gives the same bytes.
 pub fn render(run: &Run) -> String {
-    with_charts(run).0
+    telling_charts(run, &mut |_, _| {})
 }
 
-/// The page and its charts.
-pub(super) fn with_charts(run: &Run) -> (String, Vec<NamedChart>) {
+/// The page; `keep` gets each chart that is in it.
+pub(super) fn telling_charts(run: &Run, keep: Keep<'_>) -> String {
     let m = &run.manifest;
     let mut out = head(&m.title);
     out.push_str(&navigation(run));
     out.push_str("<main>\n");
     out.push_str(&opening(run));
-    let (text, mut charts) = verdict::section(run);
-    out.push_str(&text);
+    out.push_str(&verdict::section(run, keep));
     for (n, drive) in m.drives.iter().enumerate() {
-        out.push_str(&section::drive(run, n, drive, &mut charts));
+        section::drive(run, n, drive, &mut out, keep);
     }
     let judged = |judge| {
         run.cells.iter().any(|cell| {
@@ -50,7 +49,7 @@ pub(super) fn with_charts(run: &Run) -> (String, Vec<NamedChart>) {
          <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         esc(&m.version)
     );
-    (out, charts)
+    out
 }
 
 /// The page up to its body.

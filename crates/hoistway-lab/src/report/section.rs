@@ -24,17 +24,12 @@ impl Chart {
     }
 }
 
-/// Name of what a chart belongs to, and the chart.
-pub(super) type NamedChart = (String, Chart);
+/// What is done with a chart once it is in the page; first the name of what it belongs to.
+pub(super) type Keep<'a> = &'a mut dyn FnMut(&str, Chart);
 
-/// Everything about the `n`th drive; its charts are added to the list.
-pub(super) fn drive(
-    run: &Run,
-    n: usize,
-    drive: &DriveInfo,
-    charts: &mut Vec<NamedChart>,
-) -> String {
-    let mut out = format!("<section id=\"d{n}\">\n<h2>{}</h2>\n", esc(&drive.name));
+/// Everything about the `n`th drive.
+pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, out: &mut String, keep: Keep<'_>) {
+    let _ = writeln!(out, "<section id=\"d{n}\">\n<h2>{}</h2>", esc(&drive.name));
     let _ = writeln!(
         out,
         "<p class=\"mute\"><code>{}</code>, model {}</p>",
@@ -66,18 +61,17 @@ pub(super) fn drive(
         out.push_str("<div class=\"charts\">\n");
         drawn.iter().for_each(|chart| out.push_str(&figure(chart)));
         out.push_str("</div>\n");
-        charts.extend(drawn.into_iter().map(|c| (name.clone(), c)));
+        drawn.into_iter().for_each(|chart| keep(&name, chart));
         out.push_str(&table(run, drive, workload, &all));
         let title = format!("{}, {}: latency targets", drive.name, workload.id);
         out.push_str(&target::table(run, &title, &all));
         out.push_str(&published(run, drive, workload, &all));
         let (text, drawn) = monitor::section(run, &id, &all);
         out.push_str(&text);
-        charts.extend(drawn.into_iter().map(|c| (name.clone(), c)));
+        drawn.into_iter().for_each(|chart| keep(&name, chart));
         out.push_str("</div>\n");
     }
     out.push_str("</section>\n");
-    out
 }
 
 /// What a judge draws, and its table.

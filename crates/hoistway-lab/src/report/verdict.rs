@@ -3,7 +3,7 @@
 
 use super::chart::{Axes, Matrix, MatrixCell, TradeoffPoint, matrix, tradeoff};
 use super::figures::{CellFigures, bounded};
-use super::section::{self, Chart};
+use super::section::{self, Chart, Keep};
 use super::svg::{AxisUnit, duration, esc, letter, number};
 use super::{startup, throughput};
 use crate::config::{Config, RAISING};
@@ -373,42 +373,40 @@ pub(super) fn chart(
 }
 
 /// The section at the top of the report: the verdicts as a picture, in words, and as plots.
-pub(super) fn section(run: &Run) -> (String, Vec<(String, Chart)>) {
-    let mut charts = Vec::new();
-    let mut plots = String::new();
-    let mut shown = 0;
+pub(super) fn section(run: &Run, keep: Keep<'_>) -> String {
+    let mut out = String::from("<section id=\"verdict\">\n<h2>Verdict</h2>\n");
+    let has = |drive: &DriveInfo, workload: &WorkloadInfo| {
+        run.cells.iter().any(|c| c.drive == drive.id && c.workload == workload.id)
+    };
     let each = run.manifest.drives.iter().enumerate().flat_map(|(n, drive)| {
         run.manifest.workloads.iter().enumerate().map(move |(w, workload)| (n, drive, w, workload))
     });
-    for (n, drive, w, workload) in each {
+    let shown: Vec<_> = each.filter(|(_, drive, _, workload)| has(drive, workload)).collect();
+    if shown.len() > 1 {
+        let chart = glance(run);
+        out.push_str("<div class=\"work glance\">\n");
+        out.push_str(&section::figure(&chart));
+        out.push_str("</div>\n");
+        keep("all", chart);
+    }
+    out.push_str("<div class=\"verdicts\">\n");
+    for (n, drive, w, workload) in shown {
         let all = CellFigures::of(run, &drive.id, &workload.id);
-        if all.is_empty() {
-            continue;
-        }
-        shown += 1;
         let id = format!("d{n}w{w}");
         let words = words(run, drive, workload, &all, true);
-        plots.push_str(&format!(
+        out.push_str(&format!(
             "<div class=\"work verdict\">\n<h3><a href=\"#{id}\">{}, {}</a></h3>\n<p class=\"say\">{words}</p>\n",
             esc(&drive.name),
             esc(&workload.id)
         ));
         if let Some(chart) = chart(run, &id, drive, workload, &all) {
-            plots.push_str(&section::figure(&chart));
-            charts.push((format!("{}.{}", drive.id, workload.id), chart));
+            out.push_str(&section::figure(&chart));
+            keep(&format!("{}.{}", drive.id, workload.id), chart);
         }
-        plots.push_str("</div>\n");
-    }
-    let mut out = String::from("<section id=\"verdict\">\n<h2>Verdict</h2>\n");
-    if shown > 1 {
-        let chart = glance(run);
-        out.push_str("<div class=\"work glance\">\n");
-        out.push_str(&section::figure(&chart));
         out.push_str("</div>\n");
-        charts.insert(0, (String::from("all"), chart));
     }
-    out.push_str(&format!("<div class=\"verdicts\">\n{plots}</div>\n</section>\n"));
-    (out, charts)
+    out.push_str("</div>\n</section>\n");
+    out
 }
 
 /// Drives by workloads.

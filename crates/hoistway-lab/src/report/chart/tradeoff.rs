@@ -162,6 +162,11 @@ impl Rect {
 
     /// A line passes through it, or nearly.
     fn crossed(&self, &(a, b): &Segment) -> bool {
+        let apart =
+            |from: f64, to: f64, a: f64, b: f64| a.max(b) < from - 1.0 || a.min(b) > to + 1.0;
+        if apart(self.left, self.right, a.0, b.0) || apart(self.top, self.bottom, a.1, b.1) {
+            return false;
+        }
         // The lines are short: points along them a few units apart are enough.
         let n = (libm::hypot(a.0 - b.0, a.1 - b.1) / 3.0).ceil().max(1.0) as usize;
         (0..=n).any(|i| {
@@ -218,12 +223,14 @@ fn spot(
 ) -> Rect {
     let of = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + LINE };
     let free = |r: &Rect| r.within(frame) && !taken.iter().any(|t| t.meets(r));
-    let cost = |r: &Rect| {
+    let away = |r: &Rect| {
         let near = r.nearest((x, y));
-        let away = libm::hypot(near.0 - x, (near.1 - y) * 1.4);
+        libm::hypot(near.0 - x, (near.1 - y) * 1.4)
+    };
+    let cost = |r: &Rect| {
         let crossed = lines.iter().filter(|l| r.crossed(l)).count();
         let over = leader((x, y), r).map_or(0, |l| names.iter().filter(|n| n.crossed(&l)).count());
-        away + CROSSED * (crossed + over) as f64
+        away(r) + CROSSED * (crossed + over) as f64
     };
     let gap = MARK + 3.0;
     let beside = [
@@ -237,23 +244,38 @@ fn spot(
         (x - gap / 2.0 - width, y + gap),
     ];
     let (columns, rows) = ((frame.right - frame.left) / 6.0, (frame.bottom - frame.top) / 4.0);
-    let grid = (0..columns as usize).flat_map(|c| {
-        (0..rows as usize).map(move |r| (frame.left + c as f64 * 6.0, frame.top + r as f64 * 4.0))
-    });
-    let mut best: Option<(f64, Rect)> = None;
-    for (left, top) in beside.into_iter().chain(grid) {
-        let r = of(left, top);
-        // Cheaper to ask for the distance before everything else.
-        if best.as_ref().is_some_and(|b| (r.nearest((x, y)).0 - x).abs() >= b.0) || !free(&r) {
-            continue;
+    let (columns, rows) = (columns as usize, rows as usize);
+    // Cost, place in the order of beside and grid, which decides between equal costs, and box.
+    let mut best: Option<(f64, usize, Rect)> = None;
+    let mut consider = |order: usize, r: Rect| {
+        if best.is_none_or(|b| away(&r) <= b.0) && free(&r) {
+            let cost = cost(&r);
+            if best.is_none_or(|b| (cost, order) < (b.0, b.1)) {
+                best = Some((cost, order, r));
+            }
         }
-        let cost = cost(&r);
-        if best.as_ref().is_none_or(|b| cost < b.0) {
-            best = Some((cost, r));
+        best.map_or(f64::INFINITY, |b| b.0)
+    };
+    let mut least = f64::INFINITY;
+    for (order, (left, top)) in beside.into_iter().enumerate() {
+        least = consider(order, of(left, top));
+    }
+    // Near columns first: no box costs less than its distance.
+    let left = |column: usize| frame.left + column as f64 * 6.0;
+    let mut near: Vec<(f64, usize)> =
+        (0..columns).map(|c| (away(&of(left(c), y - LINE / 2.0)), c)).collect();
+    near.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (distance, column) in near {
+        if distance > least {
+            break;
+        }
+        for row in 0..rows {
+            let order = beside.len() + column * rows + row;
+            least = consider(order, of(left(column), frame.top + row as f64 * 4.0));
         }
     }
     // The plot grows with the configurations; only hundreds of them could fill it.
-    best.map_or_else(|| of(x.min(frame.right - width), y), |b| b.1)
+    best.map_or_else(|| of(x.min(frame.right - width), y), |b| b.2)
 }
 
 /// A line from a point to its name, where the name is not beside it.

@@ -208,10 +208,10 @@ impl Grid {
         }
     }
 
-    /// The first job of every cell, for `--dry-run`.
-    pub fn preview(&self) -> Result<Vec<(String, Job<'_>)>, RunError> {
+    /// The first job of every cell, made when it is asked for: those of thousands of cells take tens of MB.
+    pub fn preview(&self) -> impl Iterator<Item = Result<(String, Job<'_>), RunError>> {
         let firsts = self.places().into_iter().filter(|p| p.rep == 0);
-        firsts.map(|p| Ok((self.cell_name(p), self.job(p)?))).collect()
+        firsts.map(move |p| Ok((self.cell_name(p), self.job(p)?)))
     }
 
     /// Configurations that the world cannot carry out, each with the first reason found.
@@ -255,8 +255,8 @@ impl Grid {
 
     /// The same of all runs together.
     pub fn whole(&self) -> Result<Nanos, RunError> {
-        let lengths = self.preview()?.into_iter().map(|(_, job)| Grid::length(&job).0);
-        Ok(Nanos(lengths.sum::<u64>() * u64::from(self.reps)))
+        let lengths = self.preview().map(|one| Ok(Grid::length(&one?.1).0));
+        Ok(Nanos(lengths.sum::<Result<u64, RunError>>()? * u64::from(self.reps)))
     }
 
     /// The cell of run `index`, as `drive/config/workload`. Runs are numbered from 0, as in [`Kept`]: by drive, then
@@ -275,10 +275,11 @@ impl Grid {
     ///
     /// A job that cannot be made.
     pub fn lengths(&self) -> Result<Vec<Nanos>, RunError> {
-        let of = |(_, job): (String, Job<'_>)| {
-            std::iter::repeat_n(Grid::length(&job), self.reps as usize)
-        };
-        Ok(self.preview()?.into_iter().flat_map(of).collect())
+        let mut all = Vec::new();
+        for one in self.preview() {
+            all.extend(std::iter::repeat_n(Grid::length(&one?.1), self.reps as usize));
+        }
+        Ok(all)
     }
 
     /// Run `index` alone ([`Grid::cell_of`]), encoded: what one task of many on many machines gives. The same bytes wherever

@@ -19,6 +19,12 @@ pub trait World: fmt::Debug + Sync {
         false
     }
 
+    /// Whether [`check`](World::check) and [`writes_first`](World::writes_first) look at the jobs; otherwise nobody keeps
+    /// those of a grid for them.
+    fn looks_at_jobs(&self) -> bool {
+        false
+    }
+
     /// Refuses what it cannot carry out, before any of the jobs runs.
     fn check(&self, _jobs: &[Job<'_>]) -> Result<(), WorldError> {
         Ok(())
@@ -142,6 +148,10 @@ impl World for Engine {
         true
     }
 
+    fn looks_at_jobs(&self) -> bool {
+        true
+    }
+
     fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {
         self.0.check(jobs).map_err(WorldError::from)
     }
@@ -171,6 +181,10 @@ impl World for Kernel {
     }
 
     fn alone(&self) -> bool {
+        true
+    }
+
+    fn looks_at_jobs(&self) -> bool {
         true
     }
 
@@ -212,6 +226,10 @@ impl World for Linux {
 
     fn alone(&self) -> bool {
         false
+    }
+
+    fn looks_at_jobs(&self) -> bool {
+        true
     }
 
     fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {

@@ -348,7 +348,8 @@ pub fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
     let mut out = format!("{}\n{}\n\n", grid.experiment.title, grid.command);
     let mut table = Table::new(&["drive/config/workload", "processes", "ramp", "measured"], 1);
     let mut classes: Vec<(String, String)> = Vec::new();
-    for (cell, job) in grid.preview().map_err(run_failure)? {
+    for one in grid.preview() {
+        let (cell, job) = one.map_err(run_failure)?;
         if let Some(text) = classes_of(&job.procs) {
             classes.push((cell.clone(), text));
         }

@@ -191,8 +191,12 @@ pub fn leave_out(world: &dyn World, grid: &mut Grid) -> Result<Vec<(String, Stri
 
 /// Everything the world has to say before anything runs.
 pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
-    let jobs = grid.preview().map_err(run_failure)?;
-    let jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
+    let mut jobs = Vec::new();
+    for one in grid.preview() {
+        // Each is made: what is wrong with it is said before the first runs.
+        let (_, job) = one.map_err(run_failure)?;
+        jobs.extend(world.looks_at_jobs().then_some(job));
+    }
     world.check(&jobs).map_err(|error| {
         if let WorldError::Environment(_) = error {
             let ids: Vec<&str> = grid.configs.iter().map(|c| c.id.as_str()).collect();

@@ -51,7 +51,7 @@ pub fn explain(
     limit: Option<u32>,
 ) -> Result<(), Failure> {
     worlds::check(world, grid)?;
-    let mut jobs = grid.preview().map_err(run_failure)?;
+    let mut jobs: Vec<_> = grid.preview().collect::<Result<_, _>>().map_err(run_failure)?;
     let [(cell, job)] = &mut jobs[..] else {
         unreachable!("a grid of one run has one job");
     };

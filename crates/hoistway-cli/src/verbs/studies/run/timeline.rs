@@ -19,7 +19,7 @@ pub fn timeline(grid: &Grid, world: &dyn World, path: Option<&Path>) -> Result<(
     let path = path.expect("somebody asked for a timeline");
     check(FLAG, Some(path), Kind::Marked)?;
     worlds::check(world, grid)?;
-    let jobs = grid.preview().map_err(run_failure)?;
+    let jobs: Vec<_> = grid.preview().collect::<Result<_, _>>().map_err(run_failure)?;
     let [(cell, job)] = &jobs[..] else {
         unreachable!("a grid of one run has one job");
     };

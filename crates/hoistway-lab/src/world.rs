@@ -19,10 +19,10 @@ pub trait World: fmt::Debug + Sync {
         false
     }
 
-    /// Whether [`check`](World::check) and [`writes_first`](World::writes_first) look at the jobs; otherwise nobody keeps
-    /// those of a grid for them.
+    /// Whether [`check`](World::check) and [`writes_first`](World::writes_first) look at the jobs. For one that does not,
+    /// nobody keeps those of a whole grid.
     fn looks_at_jobs(&self) -> bool {
-        false
+        true
     }
 
     /// Refuses what it cannot carry out, before any of the jobs runs.
@@ -116,6 +116,10 @@ pub static WORLDS: &[WorldEntry] = &[
 pub struct Sim;
 
 impl World for Sim {
+    fn looks_at_jobs(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         "sim"
     }
@@ -148,10 +152,6 @@ impl World for Engine {
         true
     }
 
-    fn looks_at_jobs(&self) -> bool {
-        true
-    }
-
     fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {
         self.0.check(jobs).map_err(WorldError::from)
     }
@@ -181,10 +181,6 @@ impl World for Kernel {
     }
 
     fn alone(&self) -> bool {
-        true
-    }
-
-    fn looks_at_jobs(&self) -> bool {
         true
     }
 
@@ -226,10 +222,6 @@ impl World for Linux {
 
     fn alone(&self) -> bool {
         false
-    }
-
-    fn looks_at_jobs(&self) -> bool {
-        true
     }
 
     fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {

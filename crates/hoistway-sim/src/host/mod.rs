@@ -121,9 +121,11 @@ impl Host {
     #[inline]
     pub fn step(&mut self, now: Instant, p: usize) -> Act {
         let step = self.processes[p].step(now, &mut self.kernel);
-        if self.kernel.fault.is_some() {
-            let fault = self.kernel.fault.take();
-            return fault.map_or(Act::Block, Act::Fault);
+        // Taking writes, which a step that mostly finds none need not.
+        if self.kernel.fault.is_some()
+            && let Some(fault) = self.kernel.fault.take()
+        {
+            return Act::Fault(fault);
         }
         match step {
             Ok(act) => act,

@@ -17,6 +17,12 @@ const RANDOM_SHARE_BYTES: f64 = 1_048_576.0;
 /// Of the hash that gives stripes their dies.
 const SPREAD: u64 = 0x9e37_79b1;
 
+/// The die of a stripe where there are `1 << shift` dies.
+#[inline(always)]
+fn die_by_shift(stripe: u64, shift: u32) -> usize {
+    (stripe ^ (stripe >> shift).wrapping_mul(SPREAD)) as usize & ((1 << shift) - 1)
+}
+
 /// One die.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
@@ -116,9 +122,7 @@ impl Array {
     #[inline]
     fn die_of(&self, stripe: u64) -> usize {
         match self.die_shift {
-            Some(shift) => {
-                (stripe ^ (stripe >> shift).wrapping_mul(SPREAD)) as usize & (self.dies.len() - 1)
-            }
+            Some(shift) => die_by_shift(stripe, shift),
             None => {
                 let round = self.by_dies.div_rem(stripe).0;
                 self.by_dies.div_rem(stripe ^ round.wrapping_mul(SPREAD)).1 as usize
@@ -165,12 +169,11 @@ impl Array {
         shifts: (u32, u32),
         ends: &mut (u64, u64),
     ) {
-        let (page, mask, least) = (self.page, self.dies.len() - 1, self.read_least);
+        let (page, least) = (self.page, self.read_least);
         let (spread, on_channel) = (self.read_spread, self.page_on_channel);
         let mut both = *ends;
         for _ in 0..pages {
-            let stripe = at >> shifts.0;
-            let die = (stripe ^ (stripe >> shifts.1).wrapping_mul(SPREAD)) as usize & mask;
+            let die = die_by_shift(at >> shifts.0, shifts.1);
             let time = least + self.jitter.below(spread);
             self.read_page(t0, die, time, on_channel, &mut both);
             at += page;

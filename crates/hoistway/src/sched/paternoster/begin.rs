@@ -52,6 +52,9 @@ const DEEP: u32 = 48;
 /// only; lowriter on a laptop's disk, which is one for two seconds, needs that part.
 const DISK_READS: u64 = 64;
 const DISK_READER: u64 = 2;
+/// The same of such a reader that reads on in one place: what it led it repays, and beside heavier groups that took
+/// seconds.
+const DISK_STREAMS: u64 = 16;
 /// The same of who asks now and then: it pauses for so many times as long as it reads and others are held for it.
 const DISK_ASKS: u64 = 1;
 const DISK_ASKER: u64 = 16;
@@ -323,7 +326,7 @@ impl Paternoster {
         let (had, computed) = (leaf.drive_time.0, leaf.computed.0);
         let streams = start == leaf.last_end && leaf.run >= STREAM;
         let (lead, faster) = match is_disk {
-            true if had >= DISK_READS * computed && streams => (Lead::Holding, DISK_ASKER),
+            true if had >= DISK_READS * computed && streams => (Lead::Holding, DISK_STREAMS),
             true if had >= DISK_READS * computed => (Lead::Holding, DISK_READER),
             true if asks_at_times(leaf) => (Lead::Holding, DISK_ASKER),
             true => (Lead::Holding, 1),

@@ -186,11 +186,8 @@ impl Paternoster {
             self.begin_slice(now, leaf);
             return Some((leaf, true));
         }
-        if greedy_inside >= RANDOM_DEPTH {
-            return None;
-        }
-        let crowded = self.lane.inside > 0 && greedy_inside >= BESIDE_LANE;
-        (!crowded).then_some((leaf, true))
+        let most = if self.lane.inside > 0 { BESIDE_LANE } else { RANDOM_DEPTH };
+        (greedy_inside < most).then_some((leaf, true))
     }
 
     fn begin_slice(&mut self, now: Instant, leaf: LeafId) {

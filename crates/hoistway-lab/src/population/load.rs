@@ -64,17 +64,13 @@ impl LoadFacts {
     }
 }
 
-/// Slow drives need longer windows for as many I/Os.
+/// Its targets think for longer.
 fn is_slow(drive: &Drawn) -> bool {
     matches!(drive.class, "disk" | "usb")
 }
 
-fn window(drive: &Drawn, target: bool, text: &mut String) {
-    let (ramp, measured) = if is_slow(drive) { ("2s", "10s") } else { ("1s", "2s") };
-    let _ = write!(
-        text,
-        "\n[host]\nprofile = \"2019\"\n\n[window]\nramp = \"{ramp}\"\nmeasured = \"{measured}\"\n"
-    );
+fn window(target: bool, text: &mut String) {
+    text.push_str("\n[host]\nprofile = \"2019\"\n\n[window]\nramp = \"2s\"\nmeasured = \"10s\"\n");
     if target {
         text.push_str("head_start = \"200ms\"\ngrace = \"20s\"\n");
     }
@@ -168,7 +164,7 @@ fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> LoadFacts {
         "judge = \"latency\"\ndrives = [\"plextor-px-256m5s\"]\n\
          configs = [\"none-none\", \"none-bfq\"]\nworkloads = [\"load\"]\nreps = 1\n",
     );
-    window(drive, true, text);
+    window(true, text);
     let _ = write!(text, "\n[target]\n{target}");
     let _ = write!(text, "\n[workload.{ALONE}]\nsummary = \"the target alone\"\n");
     let _ = write!(text, "\n[workload.{WORKLOAD}]\nsummary = \"{summary}\"\n");
@@ -219,7 +215,7 @@ fn shares(rng: &mut Rng, drive: &Drawn, text: &mut String) -> LoadFacts {
     let listed = weights.iter().enumerate().map(|(i, w)| format!("{name}{i} = {w}"));
     text.push_str(&listed.collect::<Vec<_>>().join(", "));
     text.push_str(" }\n");
-    window(drive, false, text);
+    window(false, text);
     for (i, weight) in weights.iter().enumerate() {
         let lines = WEIGHT_FILES.iter().filter(|f| crate::config::is_file(f, SCHEDULERS));
         let lines = lines.map(|f| format!("\"{f}: {weight}\"")).collect::<Vec<_>>().join(", ");

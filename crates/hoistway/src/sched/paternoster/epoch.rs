@@ -38,14 +38,24 @@ pub(super) struct Around {
     pub service_least: Nanos,
 }
 
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// Past the valve, or without data.
+    Past,
+    /// Greedy, and subject to the cut.
+    Greedy,
+    /// The same, a sync write.
+    SyncWrite,
+}
+
 /// A completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     /// Data moved.
     pub sectors: Sectors,
     pub units: Units,
-    /// Greedy, and reads or writes data: subject to the cut.
-    pub cuttable: bool,
+    pub passage: Passage,
 }
 
 /// A rate, and the sectors in a row it was reached with.
@@ -78,6 +88,8 @@ pub(super) struct Measured {
     pub peak: Units,
     /// Most of what it moved went through the valve.
     pub by_valve: bool,
+    /// Most of it were sync writes.
+    pub by_syncs: bool,
     /// All work that completed, and in which time.
     pub units: Units,
     pub time: Nanos,
@@ -91,6 +103,8 @@ struct Epoch {
     sectors: Sectors,
     /// What went past the valve.
     past: Sectors,
+    /// What was written with sync.
+    sync: Sectors,
     requests: u32,
     /// Requests issued that did not begin where the one before ended.
     rows: u64,
@@ -126,6 +140,7 @@ impl Epoch {
             flushed: self.flush > time / 4,
             peak: self.peak,
             by_valve: 2 * self.past.0 <= self.sectors.0,
+            by_syncs: 2 * self.sync.0 > self.sectors.0,
             units: Units(UNIT * u64::from(self.requests) + self.sectors.0),
             time,
         }
@@ -215,14 +230,16 @@ impl Meter {
             self.old_units = self.old_units.saturating_sub(done.units);
             self.old_requests = self.old_requests.saturating_sub(1);
         }
-        if settling || (done.cuttable && done.sectors > cut) {
+        if settling || (done.passage != Passage::Past && done.sectors > cut) {
             self.restart(now);
             return None;
         }
         let e = &mut self.epoch;
         e.sectors.0 += done.sectors.0;
-        if !done.cuttable {
-            e.past.0 += done.sectors.0;
+        match done.passage {
+            Passage::Past => e.past.0 += done.sectors.0,
+            Passage::SyncWrite => e.sync.0 += done.sectors.0,
+            Passage::Greedy => {}
         }
         if self.flush_since.is_some() {
             e.beside_flushes.0 += done.sectors.0;
@@ -250,7 +267,8 @@ mod tests {
     use super::*;
 
     const CUT: Sectors = Sectors(256);
-    const DONE: Done = Done { sectors: Sectors(64), units: Units::whole(5), cuttable: true };
+    const DONE: Done =
+        Done { sectors: Sectors(64), units: Units::whole(5), passage: Passage::Greedy };
 
     fn at(us: u64) -> Instant {
         Instant::ZERO + Nanos::us(us)
@@ -302,7 +320,7 @@ mod tests {
         }
         meter.completed(at(18_000), large, CUT, false);
         assert_eq!(run(&mut meter, 18_000, CUT).0, 96);
-        meter.completed(at(90_000), Done { cuttable: false, ..large }, CUT, false);
+        meter.completed(at(90_000), Done { passage: Passage::Past, ..large }, CUT, false);
         assert_eq!(run(&mut meter, 90_000, CUT).0, 95);
     }
 

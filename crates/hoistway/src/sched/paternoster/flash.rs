@@ -127,12 +127,12 @@ impl Paternoster {
     }
 
     /// Does a request of that leaf wait with other sync writes?
-    pub(super) fn joins(&self, leaf: LeafId) -> bool {
-        let l = self.fair.leaf(leaf);
+    pub(super) fn joins(&self, now: Instant, leaf: LeafId) -> bool {
+        let (l, price) = (self.fair.leaf(leaf), &self.flushes.price);
         l.sync_write
             && l.fifo.is_empty()
             && !self.media.is_disk()
-            && self.flushes.price.is_dear()
+            && (price.is_dear() || price.looks(now).is_some())
             && !self.fair.is_weighted(leaf)
     }
 
@@ -143,14 +143,20 @@ impl Paternoster {
             let price = &self.flushes.price;
             let oldest = self.slots[self.syncs.list.head() as usize].arrived;
             let until = oldest + price.wait_most();
-            let owed = price.is_owed() && self.fair.waiting() > 0 && until > now;
-            if let Some(until) = owed.then_some(until).or(self.flushes.hold(now)) {
+            let owed = (price.is_owed() && until > now).then_some(until);
+            let held = owed.or(price.looks(now)).filter(|_| self.others_go_on());
+            if let Some(until) = held.or(self.flushes.hold(now)) {
                 self.wake_by(until);
                 return false;
             }
             self.syncs.going = self.syncs.list.len();
         }
         true
+    }
+
+    /// Does greedy work wait, or is some of it inside, other than the sync writes that wait together?
+    fn others_go_on(&self) -> bool {
+        self.fair.waiting() > 0 || self.w > self.sync_w
     }
 
     /// Sync writes wait with everybody else from now on.

@@ -37,6 +37,13 @@ const RATE_WINDOW: Nanos = Nanos::ms(5);
 const OWED_FLUSHES: u64 = 8;
 const OWED_LEAST: Nanos = Nanos::ms(20);
 const OWED_MOST: Nanos = Nanos::ms(500);
+/// Flushes that take more than four fifths of the time hide what the drive does without them.
+const BLIND: u64 = 4;
+/// Then sync writes wait for that once, and again after so many times as long, twice as often each time in vain.
+const LOOK_AGAIN: u64 = 16;
+const LOOKS_BACKOFF: u32 = 4;
+/// It is worth it for others than who syncs, if they have this part of what is moved.
+const OTHERS: u64 = 8;
 /// Below so much lost work a flush is not worth waiting for.
 const CHEAP: u64 = 6 * UNIT;
 
@@ -50,14 +57,18 @@ const SLACK: Nanos = Nanos::ms(1);
 /// What a flush costs.
 #[derive(Debug, Default)]
 pub(super) struct Price {
-    /// Sixteenths of units served in all.
+    /// Sixteenths of units served in all, and those of greedy work other than sync writes.
     served: u64,
+    served_others: u64,
     /// When the running flush began, and what had been served by then.
     since: Option<(Instant, u64)>,
     /// The window of the rate: its begin, what had been served by then, and the time of flushes in it.
     from: Instant,
     from_served: u64,
     in_flush: Nanos,
+    /// The same and that of others, with what was served beside flushes.
+    from_all: u64,
+    from_others: u64,
     /// When the window is over; while a flush runs it is not.
     due: Instant,
     /// Moving mean of sixteenths of units a millisecond outside of flushes.
@@ -74,13 +85,25 @@ pub(super) struct Price {
     lost: Units,
     /// In thousandths of sixteenths of units.
     owed: u64,
+    look: Look,
+}
+
+/// Sync writes are held once, to see what the drive does without flushes.
+#[derive(Debug, Default)]
+struct Look {
+    until: Option<Instant>,
+    /// The next one, at the earliest.
+    again: Instant,
+    /// How often its wait has been doubled.
+    backoff: u32,
 }
 
 impl Price {
     /// A request is over.
     #[inline]
-    pub fn served(&mut self, now: Instant, units: Units) {
+    pub fn served(&mut self, now: Instant, units: Units, others: bool) {
         self.served += units.0;
+        self.served_others += if others { units.0 } else { 0 };
         if now >= self.due {
             self.measure(now);
         }
@@ -88,13 +111,50 @@ impl Price {
 
     #[cold]
     fn measure(&mut self, now: Instant) {
-        let window = now.since(self.from).saturating_sub(self.in_flush);
+        let window = self.outside(now);
         if window >= RATE_WINDOW {
             let work = u128::from(self.served - self.from_served) * 1_000_000;
-            self.rate = moved(self.rate, (work / u128::from(window.0)) as u64);
-            (self.from, self.from_served, self.in_flush) = (now, self.served, Nanos::ZERO);
+            if !self.is_blind(now) {
+                self.rate = moved(self.rate, (work / u128::from(window.0)) as u64);
+            }
+            self.begin_window(now);
         }
         self.due = self.from + RATE_WINDOW + self.in_flush;
+    }
+
+    fn begin_window(&mut self, now: Instant) {
+        (self.from, self.from_served, self.in_flush) = (now, self.served, Nanos::ZERO);
+        (self.from_all, self.from_others) = (self.served, self.served_others);
+    }
+
+    /// Of the window.
+    fn outside(&self, now: Instant) -> Nanos {
+        now.since(self.from).saturating_sub(self.in_flush)
+    }
+
+    /// What was served between two flushes in the window may have waited for the first.
+    fn is_blind(&self, now: Instant) -> bool {
+        self.in_flush > self.outside(now) * BLIND
+    }
+
+    /// Flushes have hidden for long what the drive does without them.
+    fn look_if_blind(&mut self, now: Instant) {
+        let (all, others) = (self.served - self.from_all, self.served_others - self.from_others);
+        let due = self.in_flush >= OWED_LEAST && now >= self.look.again;
+        if due && self.is_blind(now) && others * OTHERS > all {
+            let wait = self.wait_most();
+            self.look.until = Some(now + wait);
+            self.look.again = now + wait * (LOOK_AGAIN << self.look.backoff);
+            self.look.backoff = (self.look.backoff + 1).min(LOOKS_BACKOFF);
+            self.rate = 0;
+            self.begin_window(now);
+            self.due = self.from + RATE_WINDOW;
+        }
+    }
+
+    /// Sync writes wait until then.
+    pub fn looks(&self, now: Instant) -> Option<Instant> {
+        self.look.until.filter(|&until| until > now)
     }
 
     fn began(&mut self, now: Instant) {
@@ -117,6 +177,7 @@ impl Price {
         self.counted = self.counted * 7 / 8 + 1000;
         let part = 1000u64.saturating_sub(1000 * self.did / self.could.max(1));
         self.lost = Units(could * part / 1000);
+        self.look_if_blind(now);
         Some(at)
     }
 
@@ -230,6 +291,7 @@ impl Flushes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn rare_flushes_hold_nobody_for_long() {
@@ -250,12 +312,12 @@ mod tests {
         for _ in 0..50 {
             for _ in 0..20 {
                 now += Nanos::ms(1);
-                price.served(now, Units::whole(100));
+                price.served(now, Units::whole(100), true);
             }
             price.began(now);
             for _ in 0..4 {
                 now += Nanos::ms(1);
-                price.served(now, Units::whole(beside));
+                price.served(now, Units::whole(beside), true);
             }
             price.ended(now);
         }
@@ -270,6 +332,47 @@ mod tests {
         assert!(beside.each(1).in_whole().abs_diff(100) <= 2, "{:?}", beside.each(1));
         assert_eq!(price(100).each(1), Units(0), "it stops nobody");
         assert!(alone.is_dear() && !price(80).is_dear());
+    }
+
+    /// Flushes of 4 ms that follow each other 20 us apart, for so long, with 40 units served in each by who syncs or by others;
+    /// while sync writes are held, others are served 100 units a millisecond. When they were held.
+    fn back_to_back(
+        price: &mut Price,
+        mut now: Instant,
+        for_ms: u64,
+        others: bool,
+    ) -> Vec<Instant> {
+        let (end, mut looks) = (now + Nanos::ms(for_ms), Vec::new());
+        while now < end {
+            if let Some(until) = price.looks(now) {
+                looks.push(now);
+                while now < until {
+                    now += Nanos::ms(1);
+                    price.served(now, Units::whole(100), true);
+                }
+            }
+            price.began(now);
+            now += Nanos::ms(4);
+            price.served(now, Units::whole(40), others);
+            price.ended(now);
+            now += Nanos::us(20);
+        }
+        looks
+    }
+
+    #[test]
+    fn behind_flushes_that_never_stop_sync_writes_are_held_once_to_see_the_price() {
+        let mut p = Price::default();
+        let looks = back_to_back(&mut p, Instant::ZERO, 100, true);
+        assert_eq!(looks.len(), 1, "{looks:?}");
+        assert!(p.is_dear(), "400 units could be served in the time of 40");
+        let mut p = Price::default();
+        let looks = back_to_back(&mut p, Instant::ZERO, 10_000, true);
+        let gaps: Vec<Nanos> = looks.windows(2).map(|w| w[1].since(w[0])).collect();
+        assert!(gaps.windows(2).all(|w| w[1] > w[0]), "less and less often: {gaps:?}");
+        assert!(p.wait_most() * looks.len() as u64 * 16 < Nanos::secs(10) * 2, "{looks:?}");
+        let mut p = Price::default();
+        assert_eq!(back_to_back(&mut p, Instant::ZERO, 10_000, false), [], "for whom?");
     }
 
     #[test]

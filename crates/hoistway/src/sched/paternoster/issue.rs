@@ -4,7 +4,7 @@ use super::lane::InForce;
 use super::measure::Units;
 use super::{LeafId, Paternoster, SlotPlace, units};
 use crate::env::Cx;
-use crate::request::{Op, ReqId, Request};
+use crate::request::{ReqId, Request};
 
 /// What goes next.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Paternoster {
         let s = &mut self.slots[r.id.index()];
         (s.place, s.units, s.lone) = (SlotPlace::Inside, units as u32, self.inside == 0);
         s.far = self.media.sent(r.start, r.end());
-        let (leaf, lane, auto) = (s.leaf, s.lane, s.auto);
+        let (leaf, lane, auto, sync_write) = (s.leaf, s.lane, s.auto, s.sync_write);
         self.fair.sent(leaf);
         if !matches!(next, Next::Returned) {
             self.fair.charge(leaf, units, matches!(next, Next::Greedy { chosen: true, .. }));
@@ -56,7 +56,7 @@ impl Paternoster {
         if lane {
             self.lane_sent(units, auto, r);
         } else {
-            self.greedy_sent(units, r);
+            self.greedy_sent(units, sync_write, r);
         }
         self.valve.issued(r.start, r.end(), Units(self.w));
         r.id
@@ -77,14 +77,16 @@ impl Paternoster {
     }
 
     #[inline]
-    fn greedy_sent(&mut self, units: u64, r: &Request) {
+    fn greedy_sent(&mut self, units: u64, sync_write: bool, r: &Request) {
         self.lane.greedy_issued(units);
         self.w += units;
         self.counts.greedy += 1;
         if self.budget.is_used() {
             self.budget.pay(r.sectors, self.spare());
         }
-        if !(r.sync && r.op == Op::Write) {
+        if sync_write {
+            self.sync_w += units;
+        } else {
             self.flushes.price.pay(Units(units));
         }
     }

@@ -69,7 +69,7 @@ use answer::Notes;
 use begin::{Begin, Lead};
 use budget::Budget;
 use disk::Disk;
-use epoch::{Around, Done};
+use epoch::{Around, Done, Passage};
 use fair::{Fair, LeafId};
 use flush::{Flushes, SyncWrites};
 use issue::Next;
@@ -152,6 +152,8 @@ struct RequestSlot {
     lone: bool,
     /// Its target has none: it owes the others what it moves.
     auto: bool,
+    /// A greedy sync write.
+    sync_write: bool,
     /// As charged at dispatch.
     units: u32,
     arrived: Instant,
@@ -184,6 +186,8 @@ pub struct Paternoster {
     inside: u32,
     /// Greedy ones, in sixteenths of units.
     w: u64,
+    /// Of these, sync writes.
+    sync_w: u64,
     /// Those of the lane.
     lane_w: u64,
     /// The leaf whose row goes on, and its length so far.
@@ -206,6 +210,7 @@ impl Paternoster {
             far: false,
             lone: false,
             auto: false,
+            sync_write: false,
             units: 0,
             arrived: Instant::ZERO,
             thought: Nanos::ZERO,
@@ -230,6 +235,7 @@ impl Paternoster {
             waiting: 0,
             inside: 0,
             w: 0,
+            sync_w: 0,
             lane_w: 0,
             run_leaf: LeafId::NONE,
             run_units: 0,
@@ -339,6 +345,9 @@ impl Paternoster {
         self.inside -= 1;
         let of = if s.lane { &mut self.lane_w } else { &mut self.w };
         *of -= u64::from(s.units);
+        if s.sync_write {
+            self.sync_w -= u64::from(s.units);
+        }
         Some(*s)
     }
 
@@ -349,7 +358,7 @@ impl Paternoster {
             // What is given away for a target says nothing about the drive.
             self.strict.moved(now, done.sectors);
             self.valve.resumed_after_limit(now);
-        } else if self.begin.stops_others(now) {
+        } else if self.begin.stops_others(now) || self.flushes.price.looks(now).is_some() {
             self.valve.resumed_after_limit(now);
         } else {
             self.valve.completed(now, done, self.around());
@@ -419,7 +428,7 @@ impl Scheduler for Paternoster {
         let place = match (at, lane) {
             (At::Head, _) => SlotPlace::Returned,
             (At::Tail, true) => SlotPlace::Lane,
-            (At::Tail, false) if self.joins(leaf_id) => SlotPlace::Syncs,
+            (At::Tail, false) if self.joins(now, leaf_id) => SlotPlace::Syncs,
             (At::Tail, false) => SlotPlace::Greedy,
         };
         let arrived = r.alloc;
@@ -431,6 +440,7 @@ impl Scheduler for Paternoster {
             lead,
             number,
             auto,
+            sync_write: !lane && r.sync && r.op == Op::Write,
             far: false,
             lone: false,
             units: 0,
@@ -490,7 +500,7 @@ impl Scheduler for Paternoster {
         let r = &requests[id];
         let units = Units(s.units.into());
         self.notes.serve(units.0);
-        self.flushes.price.served(now, units);
+        self.flushes.price.served(now, units, !s.lane && !s.sync_write);
         self.fair.claim = self.claim();
         if s.lane {
             self.lane.completed(now, r.issued);
@@ -512,7 +522,12 @@ impl Scheduler for Paternoster {
         } else {
             let data = matches!(r.op, Op::Read | Op::Write);
             let sectors = if data { r.sectors } else { Sectors(0) };
-            self.completed_flash(now, Done { sectors, units, cuttable: data && !s.lane });
+            let passage = match data && !s.lane {
+                false => Passage::Past,
+                true if s.sync_write => Passage::SyncWrite,
+                true => Passage::Greedy,
+            };
+            self.completed_flash(now, Done { sectors, units, passage });
         }
         self.fair.release_if_idle(s.leaf);
         if self.media.asks() {

@@ -35,7 +35,7 @@ mod rows;
 mod scatter;
 
 use super::epoch::{Around, Done, Measured, Meter, RateSample};
-use super::measure::{Epochs, Permille, SectorRate, Units};
+use super::measure::{Epochs, Permille, SectorRate, UNIT, Units};
 use crate::unit::{Instant, Sectors};
 use pairs::{Pairs, Scatter};
 use scatter::{ByPairs, Trial};
@@ -167,6 +167,8 @@ pub(super) struct Valve {
     pair_due: bool,
     /// A Hold whose mean fell short raises valve and cut in turn.
     raise_cut: bool,
+    /// Pieces were too small, and no Hold has gone well since: whole requests stay whole.
+    cut_refused: bool,
     /// Requests of the lane exist: only then is anything cut.
     lane_seen: bool,
     /// For how long a numeric target still counts as active: no epoch is uncut then.
@@ -191,6 +193,7 @@ impl Valve {
             backoff: 0,
             pair_due: true,
             raise_cut: false,
+            cut_refused: false,
             lane_seen: false,
             number: Epochs(0),
             fixed: Fixed::default(),
@@ -407,6 +410,9 @@ impl Valve {
             {
                 self.hold(measured, left, around)
             }
+            Phase::Hold { left } if !measured.flush_limited && rate.is_low_beside(self.ceiling) => {
+                self.hold_unreached(left, around)
+            }
             Phase::Hold { .. } => {}
             Phase::Pairs { trial, pairs } => self.pair(measured, trial, pairs, around),
         }
@@ -430,7 +436,8 @@ impl Valve {
                     && !refused.wide.is_enough_of(rate, self.loss)
                 {
                     // Not even with the valve wide open: it was the cut.
-                    self.down_from(self.knee.k, doubled(self.knee.cut), Epochs(0), around);
+                    self.refuse_cut();
+                    self.down_from(self.knee.k, self.knee.cut, Epochs(0), around);
                 } else {
                     self.refusal(refused, around);
                 }
@@ -448,6 +455,7 @@ impl Valve {
         self.ceiling = rate.max(self.mean);
         if self.mean.is_enough_of(self.ceiling, self.loss) {
             self.backoff = (self.backoff + 1).min(BACKOFF_MOST);
+            self.cut_refused = false;
             return self.step_down(around);
         }
         self.raise(around);
@@ -456,12 +464,17 @@ impl Valve {
     /// Larger pieces or more of them, in turn.
     fn raise(&mut self, around: Around) {
         if self.raise_cut && self.knee.cut != UNCUT {
-            self.knee.cut = doubled(self.knee.cut);
+            self.refuse_cut();
         } else {
             self.raise_knee();
         }
         self.raise_cut = !self.raise_cut;
         self.hold_for(HOLD_RAISED, around);
+    }
+
+    fn refuse_cut(&mut self) {
+        self.knee.cut = doubled(self.knee.cut);
+        self.cut_refused = true;
     }
 
     fn raise_knee(&mut self) {
@@ -485,16 +498,22 @@ impl Valve {
     }
 
     /// Nobody waited: the valve is wider than the load, or the load does not reach what it did. Beside flushes the peak says
-    /// little: writers that one flush wakes come together. So it does where most goes past the valve, as all do that have
-    /// just begun.
+    /// little, since writers that one flush wakes come together: there it goes down in steps, unless nearly everybody
+    /// syncs. Where most goes past the valve, as all do that have just begun, nothing says anything.
     fn down_unheld(&mut self, measured: &Measured, slow: Epochs, around: Around) {
-        let peak = measured.peak.max(LEAST);
-        if measured.by_valve && !measured.flushed && self.in_force.k > peak {
-            self.knee.k = peak;
-            let limits = Limits { k: quarter_less(peak), row: self.knee.row, ..self.in_force };
+        let (k, peak) = (self.in_force.k, measured.peak.max(LEAST));
+        let low = measured.sample.rate.is_low_beside(self.ceiling);
+        let needed = match measured.flushed {
+            false => Some(peak).filter(|&peak| k > peak),
+            true if measured.by_syncs || measured.flush_limited => None,
+            true => Some(k).filter(|&k| !low && self.may_step(k)),
+        };
+        if let Some(k) = needed.filter(|_| measured.by_valve) {
+            self.knee.k = k;
+            let limits = Limits { k: quarter_less(k), row: self.knee.row, ..self.in_force };
             self.put(Phase::Down { slow }, limits, around);
         }
-        if measured.sample.rate.is_low_beside(self.ceiling) {
+        if low {
             let slow = slow.one_more();
             self.phase = Phase::Down { slow };
             if slow >= SLOW.doubled(self.backoff) {
@@ -538,7 +557,7 @@ impl Valve {
         if self.knee.cut == UNCUT {
             self.raise_knee();
         } else {
-            self.knee.cut = doubled(self.knee.cut);
+            self.refuse_cut();
         }
         if self.knee.k >= OPEN {
             return self.hold_for(HOLD.doubled(self.backoff), around);
@@ -551,21 +570,28 @@ impl Valve {
         if !self.worth_cutting(around) {
             return self.hold_for(HOLD.doubled(self.backoff), around);
         }
-        let limits = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
+        let limits = self.half_the_cut();
         self.put(Phase::Cut { slow: Epochs(0) }, limits, around);
+    }
+
+    /// Half the cut, with as much data inside: a valve below one piece has let a whole one in.
+    fn half_the_cut(&self) -> Limits {
+        let cut = halved(self.knee.cut);
+        Limits { k: self.knee.k.max(piece(cut) * 2), cut, ..self.knee }
     }
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
     fn worth_cutting(&self, around: Around) -> bool {
-        if self.fixed.cut.is_some() || self.knee.cut == UNCUT || self.knee.cut <= CUT_LEAST {
+        let whole = self.knee.cut == UNCUT && (self.cut_refused || !self.lane_seen);
+        if self.fixed.cut.is_some() || whole || self.knee.cut <= CUT_LEAST {
             return false;
         }
-        self.ceiling.time_of(self.knee.cut) > u128::from(around.service_least.0 / 4)
+        self.ceiling.time_of(self.knee.cut.min(CUT_FIRST)) > u128::from(around.service_least.0 / 4)
     }
 
     fn tried_cut(&mut self, measured: &Measured, slow: Epochs, around: Around) {
         if measured.held && measured.sample.rate.is_enough_of(self.ceiling, self.loss) {
-            self.knee.cut = self.in_force.cut;
+            (self.knee.k, self.knee.cut) = (self.in_force.k, self.in_force.cut);
             self.step_down(around);
         } else if measured.held || slow >= SLOW {
             self.hold_for(HOLD.doubled(self.backoff), around);
@@ -592,6 +618,17 @@ impl Valve {
         }
         if left == Epochs(0) {
             self.hold_over(measured, around);
+        } else {
+            self.phase = Phase::Hold { left: left.less_one() };
+        }
+    }
+
+    /// Nobody waits, and the load does not reach what it did: the ceiling is one of another load, or was saved up.
+    fn hold_unreached(&mut self, left: Epochs, around: Around) {
+        let left = left.min(SLOW.doubled(self.backoff));
+        if left == Epochs(0) {
+            self.by_pairs = None;
+            self.new_pair(around);
         } else {
             self.phase = Phase::Hold { left: left.less_one() };
         }
@@ -627,11 +664,16 @@ impl Valve {
 
     /// The next smaller valve, if there is one.
     fn step_down(&mut self, around: Around) {
-        if self.knee.k <= LEAST || self.fixed.k.is_some() {
+        if !self.may_step(self.knee.k) {
             return self.cut_or_hold(around);
         }
         let limits = Limits { k: quarter_less(self.knee.k), ..self.knee };
         self.put(Phase::Down { slow: Epochs(0) }, limits, around);
+    }
+
+    /// Is there a smaller valve than that?
+    fn may_step(&self, k: Units) -> bool {
+        k > LEAST && self.fixed.k.is_none()
     }
 
     fn down_from(&mut self, k: Units, cut: Sectors, slow: Epochs, around: Around) {
@@ -658,6 +700,16 @@ impl Valve {
 /// The next smaller valve.
 fn quarter_less(k: Units) -> Units {
     (k * 3 / 4).max(LEAST)
+}
+
+/// A whole piece of that size.
+fn piece(cut: Sectors) -> Units {
+    Units(UNIT + cut.0)
+}
+
+/// The next smaller cut.
+fn halved(cut: Sectors) -> Sectors {
+    if cut == UNCUT { CUT_FIRST } else { Sectors(cut.0 / 2) }
 }
 
 /// The next larger cut.

@@ -288,6 +288,7 @@ mod tests {
             flushing: false,
             peak: A.k,
             by_valve: true,
+            by_syncs: false,
             units: A.k,
             time: Nanos::us(2_500),
         }

@@ -93,7 +93,7 @@ fn price_of_change(a: RateSample, b: RateSample) -> Units {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::epoch::Done;
+    use super::super::super::epoch::{Done, Passage};
     use super::super::super::measure::UNIT;
     use super::*;
     use crate::unit::{Instant, Nanos, Sectors};
@@ -113,7 +113,7 @@ mod tests {
                 assert!(requests < 10_000, "{:?}", valve.phase());
                 let sectors = Sectors(64);
                 valve.issued(sectors, sectors, Units(UNIT));
-                let done = Done { sectors, units: Units(UNIT + 64), cuttable: true };
+                let done = Done { sectors, units: Units(UNIT + 64), passage: Passage::Greedy };
                 valve.completed(now, done, AROUND);
             }
         }

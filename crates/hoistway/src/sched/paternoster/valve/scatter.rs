@@ -223,8 +223,7 @@ impl Valve {
         if !self.worth_cutting(around) {
             return self.hold_pairs(around);
         }
-        let step = Limits { cut: Sectors(self.knee.cut.0 / 2), ..self.knee };
-        self.against(Trial::Cut, self.knee, step, around);
+        self.against(Trial::Cut, self.knee, self.half_the_cut(), around);
     }
 
     fn hold_pairs(&mut self, around: Around) {
@@ -234,7 +233,7 @@ impl Valve {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::epoch::{Done, Meter, RateSample};
+    use super::super::super::epoch::{Done, Meter, Passage, RateSample};
     use super::super::super::measure::UNIT;
     use super::*;
     use crate::unit::Instant;
@@ -242,7 +241,8 @@ mod tests {
     const AROUND: Around = Around { requests: 8, inside: 8, service_least: Nanos::us(400) };
     /// With less inside, the drive below is slower.
     const KNEE: Units = Units::whole(40);
-    const DONE: Done = Done { sectors: Sectors(64), units: Units(UNIT + 64), cuttable: true };
+    const DONE: Done =
+        Done { sectors: Sectors(64), units: Units(UNIT + 64), passage: Passage::Greedy };
 
     /// A request each 100 us; if it is disturbed, each 300 us in 10 of 30 ms.
     struct Drive {

@@ -1,6 +1,8 @@
+use super::super::epoch::Passage;
 use super::super::measure::UNIT;
 use super::*;
 use crate::unit::Nanos;
+use alloc::vec;
 
 fn is_hold(phase: &Phase) -> bool {
     matches!(phase, Phase::Hold { .. })
@@ -30,7 +32,7 @@ impl Drive {
         self.now += Nanos::us(200);
         self.valve.held();
         let sectors = Sectors(64).min(self.valve.cut());
-        let done = Done { sectors, units: Units(UNIT + sectors.0), cuttable: true };
+        let done = Done { sectors, units: Units(UNIT + sectors.0), passage: Passage::Greedy };
         self.valve.completed(self.now, done, AROUND);
         self.valve.phase()
     }
@@ -94,7 +96,8 @@ fn epoch(valve: &mut Valve, now: &mut Instant, each: Nanos, past: bool) {
     for _ in 0..20_000 {
         *now += each;
         let sectors = Sectors(64).min(valve.cut());
-        let done = Done { sectors, units: Units(UNIT + sectors.0), cuttable: !past };
+        let passage = if past { Passage::Past } else { Passage::Greedy };
+        let done = Done { sectors, units: Units(UNIT + sectors.0), passage };
         valve.completed(*now, done, AROUND);
         if valve.phase() != phase {
             return;
@@ -168,26 +171,74 @@ fn pieces_that_are_too_small_however_wide_the_valve_become_larger() {
     assert_eq!((valve.knee.k, valve.knee.cut), (FIRST, CUT_FIRST));
 }
 
-/// Nobody waits in a Hold, at so many % of the ceiling; the phase after a thousand epochs or a change.
-fn unheld(percent: u64) -> Phase {
-    let (mut valve, mut now) = (Valve::new(Instant::ZERO), Instant::ZERO);
+/// A Hold under these limits, at the end of a search.
+fn holding(limits: Limits, left: Epochs) -> Valve {
+    let mut valve = Valve::new(Instant::ZERO);
     valve.see_lane(AROUND);
     (valve.pair_due, valve.ceiling) = (false, SectorRate(64 * 10_000));
-    valve.in_force = Limits { k: OPEN, cut: UNCUT, row: Units(0) };
-    (valve.knee, valve.phase) = (valve.in_force, Phase::Hold { left: HOLD_RAISED });
-    for _ in 0..100_000 {
+    (valve.in_force, valve.knee, valve.phase) = (limits, limits, Phase::Hold { left });
+    valve
+}
+
+/// Completions with nobody waiting, at so many % of the ceiling, until another phase comes; how many.
+fn unheld(valve: &mut Valve, percent: u64) -> Option<u64> {
+    let (mut now, phase) = (Instant::ZERO, core::mem::discriminant(&valve.phase));
+    (1..100_000).find(|_| {
         now += Nanos(10_000_000 / percent);
-        let done = Done { sectors: Sectors(64), units: Units(UNIT + 64), cuttable: true };
+        let done = Done { sectors: Sectors(64), units: Units(UNIT + 64), passage: Passage::Greedy };
         valve.completed(now, done, AROUND);
-        if !is_hold(&valve.phase) {
-            break;
-        }
-    }
-    valve.phase
+        core::mem::discriminant(&valve.phase) != phase
+    })
 }
 
 #[test]
 fn a_hold_wider_than_a_load_that_fills_the_drive_ends() {
-    assert!(is_ceiling(&unheld(96)));
-    assert!(is_hold(&unheld(80)), "a load that leaves the drive idle says nothing");
+    let mut valve = holding(Limits { k: OPEN, cut: UNCUT, row: Units(0) }, HOLD_RAISED);
+    assert!(unheld(&mut valve, 96).is_some());
+    assert!(matches!(valve.phase, Phase::Ceiling { asked: Asked::Held }), "{:?}", valve.phase);
+}
+
+#[test]
+fn a_ceiling_that_nobody_reaches_is_measured_anew_and_less_often_each_time() {
+    let mut valve = holding(Limits { k: FIRST, cut: CUT_FIRST, row: Units(0) }, HOLD);
+    let first = unheld(&mut valve, 35).expect("credit that was saved up is no ceiling");
+    assert!(matches!(valve.phase, Phase::Ceiling { asked: Asked::New }), "{:?}", valve.phase);
+    valve.phase = Phase::Hold { left: HOLD };
+    assert!(unheld(&mut valve, 35).is_some_and(|n| n > first));
+}
+
+/// A search on the way down; a flush runs for half of the time beside other work, and nobody waits.
+#[test]
+fn beside_flushes_a_valve_that_is_too_wide_closes_in_steps() {
+    let mut valve = holding(Limits { k: FIRST, cut: CUT_FIRST, row: Units(0) }, HOLD);
+    valve.phase = Phase::Down { slow: Epochs(0) };
+    let (mut now, mut seen) = (Instant::ZERO, vec![FIRST]);
+    for n in 0..10_000 {
+        now += Nanos::us(100);
+        match n % 2 {
+            0 => valve.flush_began(now),
+            _ => valve.flush_ended(now),
+        }
+        let done = Done { sectors: Sectors(64), units: Units(UNIT + 64), passage: Passage::Greedy };
+        valve.issued(Sectors(n), Sectors(n), Units::whole(20));
+        valve.completed(now, done, AROUND);
+        if seen.last() != Some(&valve.k()) {
+            seen.push(valve.k());
+        }
+    }
+    assert!(seen.len() > 4, "{seen:?}");
+    assert!(seen.windows(2).all(|w| w[1] == quarter_less(w[0])), "{seen:?}");
+}
+
+#[test]
+fn smaller_pieces_are_tried_with_as_much_data_inside_and_from_whole_requests_too() {
+    for (k, cut, half, inside) in [
+        (Units::whole(6), CUT_FIRST, CUT_FIRST.0 / 2, Units::whole(18)),
+        (Units::whole(40), CUT_FIRST, CUT_FIRST.0 / 2, Units::whole(40)),
+        (Units::whole(6), UNCUT, CUT_FIRST.0, Units::whole(34)),
+    ] {
+        let mut valve = holding(Limits { k, cut, row: Units(0) }, HOLD);
+        valve.cut_or_hold(AROUND);
+        assert_eq!((valve.cut().0, valve.k()), (half, inside));
+    }
 }

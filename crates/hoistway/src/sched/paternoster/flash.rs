@@ -142,9 +142,12 @@ impl Paternoster {
         if self.syncs.going == 0 {
             let price = &self.flushes.price;
             let oldest = self.slots[self.syncs.list.head() as usize].arrived;
-            let until = oldest + price.wait_most();
-            let owed = (price.is_owed() && until > now).then_some(until);
-            let held = owed.or(price.looks(now)).filter(|_| self.others_go_on());
+            let most = oldest + price.wait_most();
+            let until = match price.looks(now) {
+                _ if price.is_owed() => Some(most),
+                look => look.map(|until| until.min(most)),
+            };
+            let held = until.filter(|&until| until > now && self.others_go_on());
             if let Some(until) = held.or(self.flushes.hold(now)) {
                 self.wake_by(until);
                 return false;

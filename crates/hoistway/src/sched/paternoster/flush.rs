@@ -12,13 +12,16 @@
 //! the leaves of the askers. On a disk: the time since the last completion.
 //! Where flushes are dear, sync writes of groups without a weight of their own wait in one list while they owe: they
 //! owe `1 - PART` of the price of each of their flushes, other work pays `PART` of itself. The list goes as a whole
-//! when nothing is owed, when no other greedy request waits, or when its oldest has waited eight mean flushes, 20 ms
-//! at the least and 500 at most.
+//! when nothing is owed, when no other greedy request waits or is inside, or when its oldest has waited eight mean
+//! flushes, 20 ms at the least and 500 at most.
+//! Flushes that follow each other at once hide what they cost: the little that is done between two of them waited for
+//! the first. Then sync writes are held once for as long, to see it; again ever more rarely.
 //! After a flush greedy sync writes are held for 5 % of the time between flushes, at most 8 ms, if the lane was active
 //! lately and if one of its requests fits into that. Longer holds would cost throughput, shorter ones gain nothing.
 //!
 //! *Guarantees.* Flushes of groups without a weight cost the others `PART` of the time, or, where eight flushes of
-//! waiting are not enough, a ninth of it for each command of a release (two at most), and those commands. Writers keep at least 95 % of each flush cycle.
+//! waiting are not enough, a ninth of it for each command of a release (two at most), and those commands. Writers keep
+//! at least 95 % of each flush cycle, and looks that show nothing cost them a sixteenth of the time at most.
 //!
 //! *Weakness.* A flush that writes back what was written before is work too: the price is more than what it stops. The
 //! bound on the wait limits what comes of that.
@@ -39,7 +42,7 @@ const OWED_LEAST: Nanos = Nanos::ms(20);
 const OWED_MOST: Nanos = Nanos::ms(500);
 /// Flushes that take more than four fifths of the time hide what the drive does without them.
 const BLIND: u64 = 4;
-/// Then sync writes wait for that once, and again after so many times as long, twice as often each time in vain.
+/// Then sync writes wait once to see it, and again after so many times as long, doubled so often.
 const LOOK_AGAIN: u64 = 16;
 const LOOKS_BACKOFF: u32 = 4;
 /// It is worth it for others than who syncs, if they have this part of what is moved.

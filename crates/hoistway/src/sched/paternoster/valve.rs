@@ -16,7 +16,7 @@
 //! | Batch, Again, Proof | the same in rows, without and with | does a change of stream cost, and how much? |
 //! | Down | a smaller `k`, the knee's cut | is this still enough? |
 //! | Confirm | 4 `k` of the knee, the same cut | was it the valve, or the load? |
-//! | Cut | `k` of the knee, half its cut | are smaller pieces still enough? |
+//! | Cut | half the knee's cut, with as much data inside | are smaller pieces still enough? |
 //! | Hold | the knee | has the load changed? |
 //! | Pairs | the knee and the step in turn | the same where epochs scatter (`valve/scatter.rs`) |
 //!

@@ -138,6 +138,12 @@ impl Host {
         }
     }
 
+    /// The I/O that process `p` has just submitted alone ([`Act::SubmitAlone`]) is accepted, and its plug section closed.
+    #[inline]
+    pub fn passed(&mut self, p: usize) {
+        self.processes[p].task.submission.passed();
+    }
+
     /// The device has served an I/O.
     pub fn completed(&mut self, now: Instant, io: IoId) {
         let k = &mut self.kernel;

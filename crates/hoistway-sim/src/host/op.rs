@@ -190,8 +190,13 @@ pub struct Ran {
 pub enum Act {
     /// It opens a plug section. Ask again at once.
     Plug,
+    /// It opens a plug section, and is busy. Ask again then.
+    PlugUntil(Instant),
     /// It closes the plug section. Ask again at once.
     Unplug,
+    /// It submits this I/O, the only one of its plug section, which the caller may close, too
+    /// ([`super::Host::passed`]). Else as a submission.
+    SubmitAlone(Io),
     /// It submits this I/O. Ask again when the submission is over (accepted).
     Submit(Io),
     /// It is busy. Ask again then.

@@ -85,15 +85,17 @@ impl Submission {
         loop {
             match self.phase {
                 Phase::Off => return None,
+                Phase::Plug if self.batch.len() == 1 => {
+                    self.phase = Phase::Send;
+                    return Some(Act::PlugUntil(now + cost(&self.batch[0], k)));
+                }
                 Phase::Plug => {
                     self.phase = Phase::Pay;
                     return Some(Act::Plug);
                 }
                 Phase::Pay if self.next < self.batch.len() => {
                     self.phase = Phase::Send;
-                    let bio = &self.batch[self.next];
-                    let data = if bio.op == Op::Write { bio.cpu } else { Nanos::ZERO };
-                    return Some(Act::WaitUntil(now + k.costs.submit + data));
+                    return Some(Act::WaitUntil(now + cost(&self.batch[self.next], k)));
                 }
                 Phase::Pay => {
                     self.batch.clear();
@@ -107,7 +109,9 @@ impl Submission {
                     self.sent_at = now;
                     let asynchronous = bio.op == Op::Write && !bio.flags.any(Flags::SYNC);
                     let pooled = asynchronous && k.pool_submits(now);
-                    return Some(Act::Submit(k.bios.send(p, info, bio, pooled)));
+                    let io = k.bios.send(p, info, bio, pooled);
+                    let alone = self.plugged && self.batch.len() == 1;
+                    return Some(if alone { Act::SubmitAlone(io) } else { Act::Submit(io) });
                 }
                 Phase::Accepted => {
                     self.waited += now - self.sent_at;
@@ -116,4 +120,16 @@ impl Submission {
             }
         }
     }
+
+    /// The only bio of the batch has been accepted at once, and its plug section is closed.
+    pub fn passed(&mut self) {
+        debug_assert!(self.phase == Phase::Accepted && self.next == self.batch.len());
+        self.batch.clear();
+        self.phase = Phase::Off;
+    }
+}
+
+/// What a process pays before it submits a bio.
+fn cost(bio: &Pending, k: &Kernel) -> Nanos {
+    k.costs.submit + if bio.op == Op::Write { bio.cpu } else { Nanos::ZERO }
 }

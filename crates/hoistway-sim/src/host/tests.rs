@@ -89,12 +89,12 @@ impl Bench {
         loop {
             match self.host.step(self.now, p) {
                 Act::Plug | Act::Unplug | Act::Tell(_) => {}
-                Act::Submit(io) => {
+                Act::Submit(io) | Act::SubmitAlone(io) => {
                     self.bios.push((self.now, p, io));
                     let queued = self.device.iter().map(|d| d.0).max().filter(|_| self.serial);
                     self.device.push((queued.unwrap_or(self.now) + self.service, io.id));
                 }
-                Act::WaitUntil(at) | Act::Throttled(at) => {
+                Act::WaitUntil(at) | Act::PlugUntil(at) | Act::Throttled(at) => {
                     self.seats[p] = Some(at);
                     return false;
                 }

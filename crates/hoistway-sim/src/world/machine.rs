@@ -5,6 +5,8 @@
 //! requests, and where processes live, is the [`Platform`]'s part: a drive model and the loads themselves in the
 //! simulator, storage and threads in a live world.
 
+mod told;
+
 use super::Job;
 use super::built::{Built, build};
 use super::control::{Gauges, add_groups, files, install, targets};
@@ -14,14 +16,14 @@ use super::setup::{check_limits, span_of, stack_of};
 use super::spawned::Spawned;
 use super::step::Step;
 use crate::drive::Command;
-use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
+use crate::host::{Act, Host, Operation, ProcInfo, Ran};
 use crate::load::{self, Load};
 use hoistway::stack::IoError;
 use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::{Device, Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Output, ProcId};
 use hoistway::{Profile, ReqId, Request, Stack};
-use hoistway_run::{JobError, Mark, NamedFigure, Outcome, Role, TraceMode, UNFINISHED};
+use hoistway_run::{JobError, Mark, NamedFigure, Outcome, Role, TraceMode};
 
 /// Entity 0 of the event queue is the device.
 pub(super) const DEVICE: usize = 0;
@@ -379,13 +381,11 @@ impl<G: Platform> Machine<G> {
                     }
                 }
                 Output::Finished { io, result } => {
-                    self.platform.finished(io, &self.host);
                     if let Err(error) = result {
                         let what = format!("an I/O of the run failed: {error:?}");
                         self.fault.get_or_insert(JobError::Storage { what });
                     }
-                    self.host.completed(self.now, io);
-                    self.wake();
+                    self.finished(io);
                 }
                 Output::Delay { proc, until } => {
                     let p = self.spawned.actor_of(proc).unwrap_or(proc.index());
@@ -427,7 +427,19 @@ impl<G: Platform> Machine<G> {
             sequential: self.sequential[req.index()],
         };
         self.device_stats.done(self.now, &served);
-        self.input(Input::Done { req, error });
+        let passed = if error.is_none() { self.stack.pass_back(self.now, req) } else { None };
+        match passed {
+            Some(io) => self.finished(io),
+            None => self.input(Input::Done { req, error }),
+        }
+    }
+
+    /// An I/O of the host is over.
+    #[inline]
+    fn finished(&mut self, io: IoId) {
+        self.platform.finished(io, &self.host);
+        self.host.completed(self.now, io);
+        self.wake();
     }
 
     /// The entity of process `p` of the host in the event queue.
@@ -508,18 +520,22 @@ impl<G: Platform> Machine<G> {
                     self.platform.step(self.now, Step::Plug(self.id(p)));
                     self.input(Input::Plug(self.id(p)));
                 }
+                Act::PlugUntil(at) => {
+                    self.platform.step(self.now, Step::Plug(self.id(p)));
+                    if !self.stack.passes() {
+                        self.input(Input::Plug(self.id(p)));
+                    }
+                    if !self.goes_on(who, at) {
+                        return Ok(Next::Due);
+                    }
+                }
                 Act::Unplug => {
                     self.platform.step(self.now, Step::Unplug(self.id(p)));
                     self.input(Input::Unplug(self.id(p)));
                 }
-                Act::Submit(io) => {
-                    self.submission = io.id;
-                    self.accepted = false;
-                    self.platform.submitted(&io, &self.host);
-                    self.platform.step(self.now, Step::Submit(&io));
-                    self.input(Input::Submit(io));
-                    self.submission = IoId(u64::MAX);
-                    if !self.accepted {
+                Act::SubmitAlone(io) if self.pass(p, &io) => {}
+                Act::Submit(io) | Act::SubmitAlone(io) => {
+                    if !self.submit(io) {
                         // It sleeps (tag, controller); the stack will say when it is accepted.
                         return Ok(Next::Called);
                     }
@@ -590,75 +606,34 @@ impl<G: Platform> Machine<G> {
         }
     }
 
-    /// With process `p`, which has just exited, nobody is left to be measured: of the targets, or, where there
-    /// are none, of all. Of thousands of processes each exits, and none of them looks at all others.
-    fn was_last(&mut self, p: usize) -> bool {
-        let measured = self.actors[p].target || !self.targeted;
-        self.measured -= usize::from(measured);
-        measured && self.measured == 0
-    }
-
-    /// What a load says to the world.
-    fn told(&mut self, p: usize, notice: Notice) {
-        match notice {
-            Notice::RunAs { slot, name, lasting } => {
-                let JobProc { name: of, home, prio, .. } = &self.actors[p];
-                let id = self.spawned.find(p, slot).unwrap_or_else(|| {
-                    let id = self.stack.add_proc(home.group, *prio);
-                    self.spawned.add((p, of), slot, name, lasting, id);
-                    let (group, prio) = (home.group, *prio);
-                    let step = Step::Proc { id, group, prio, role: None, name };
-                    self.platform.step(self.now, step);
-                    id
-                });
-                // The priority in force is that of the job's process; so are group and CPU.
-                self.host.become_proc(p, ProcInfo { id, ..*home });
-                self.ids[p] = id;
-            }
-            Notice::EndProcs => self.end_procs(p, false),
-            Notice::Mark(text) => self.mark(p, text.to_string()),
-            Notice::Count { what, n } => self.actors[p].stats.count_of(self.now, what, n),
-            Notice::Phase(name) => self.actors[p].stats.phase(self.now, Some(name)),
-            Notice::PhaseEnd => self.actors[p].stats.phase(self.now, None),
-            Notice::GivenUp(limit) => self.mark(p, format!("{UNFINISHED} {}ns", limit.0)),
+    /// Process `p` submits an I/O alone in its plug section; true if it is on its way, and the section closed.
+    #[inline]
+    fn pass(&mut self, p: usize, io: &Io) -> bool {
+        if !self.stack.passes() {
+            return false;
         }
+        let Some(req) = self.stack.pass(self.now, io) else {
+            // That it was opened the stack has not been told.
+            self.input(Input::Plug(self.id(p)));
+            return false;
+        };
+        self.platform.submitted(io, &self.host);
+        self.platform.step(self.now, Step::Submit(io));
+        self.platform.step(self.now, Step::Unplug(self.id(p)));
+        self.host.passed(p);
+        self.issue(req);
+        true
     }
 
-    fn mark(&mut self, p: usize, text: String) {
-        self.marks.push(Mark {
-            at: self.now.since(self.span.begin),
-            process: self.actors[p].name.clone(),
-            text,
-            moved: self.device_stats.moved(),
-        });
-    }
-
-    /// The processes that `p` made exit; the lasting ones only with it.
-    fn end_procs(&mut self, p: usize, everyone: bool) {
-        let home = self.actors[p].home;
-        self.host.become_proc(p, home);
-        self.ids[p] = home.id;
-        while let Some(id) = self.spawned.end_one(p, everyone) {
-            self.exit(id);
-        }
-    }
-
-    /// A process of the block layer exits.
-    fn exit(&mut self, id: ProcId) {
-        self.platform.step(self.now, Step::Exit(id));
-        self.stack.change(self.now, Change::ProcExited(id), |env| {
-            if let Some(proc) = env.procs.get_mut(id) {
-                proc.alive = false;
-            }
-        });
-        self.drain();
-    }
-
-    fn retire(&mut self, p: usize) {
-        if self.actors[p].target && !self.over[p] {
-            self.running -= 1;
-        }
-        self.over[p] = true;
+    /// An I/O enters the stack; false if that does not accept it yet.
+    fn submit(&mut self, io: Io) -> bool {
+        self.submission = io.id;
+        self.accepted = false;
+        self.platform.submitted(&io, &self.host);
+        self.platform.step(self.now, Step::Submit(&io));
+        self.input(Input::Submit(io));
+        self.submission = IoId(u64::MAX);
+        self.accepted
     }
 
     /// Nothing is lost: what was submitted has been finished or is still in flight, at each border

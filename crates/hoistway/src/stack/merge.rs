@@ -91,7 +91,7 @@ impl Stack {
     }
 
     /// 3.7: the newest request in the plug of the submitter, or of the worker.
-    fn merge_with_plug(&mut self, bio: BioId, io: &Io) -> bool {
+    pub(super) fn merge_with_plug(&mut self, bio: BioId, io: &Io) -> bool {
         let newest = self.newest_in_plug(self.context(bio));
         let mut requests = InStack(self);
         let Some(id) = newest.filter(|&id| requests.may_search(io) && requests.compatible(io, id))

@@ -10,6 +10,7 @@ mod checked;
 mod error;
 mod flush;
 mod knobs;
+mod lane;
 mod legacy;
 mod merge;
 mod mq;

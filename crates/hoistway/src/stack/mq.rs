@@ -13,7 +13,7 @@ pub(super) struct HwQueue {
     /// Requests that left the scheduler but could not be sent, flush commands, data steps.
     residual: List,
     /// Run again when a request of this queue is freed.
-    restart: bool,
+    pub restart: bool,
     /// The scheduler withheld everything and no delayed rerun will follow.
     withheld: bool,
     /// The delayed rerun.
@@ -74,6 +74,12 @@ impl Stack {
             Context::Proc(proc) => self.plugs.get(proc.index()),
             Context::Worker => Some(&self.worker.plug),
         }
+    }
+
+    /// The process collects requests.
+    #[inline(always)]
+    pub(super) fn plugged(&self, proc: ProcId) -> bool {
+        self.plug_of(Context::Proc(proc)).is_some_and(|plug| plug.open)
     }
 
     /// The list and the links it uses; the plug must exist.

@@ -37,16 +37,7 @@ impl Stack {
         if !self.prio_classes.is_empty() {
             io.prio = self.prio_class(io.group).apply(io.prio);
         }
-        self.counters.submitted += 1;
-        let event = Event::Queued {
-            io: io.id.0,
-            proc: io.proc,
-            group: io.group,
-            op: io.op,
-            start: io.start,
-            sectors: io.sectors,
-        };
-        self.env.trace.emit(self.now, event);
+        self.queued(&io);
         if !self.env.device.write_cache {
             io.flags = io.flags.without(Flags::PREFLUSH | Flags::FUA);
             if pure_flush && !barrier {
@@ -66,17 +57,22 @@ impl Stack {
         Ok(())
     }
 
-    /// Between submission and tag nothing has a say in this I/O but the merge search: no controller, no plug, no
-    /// flush sequence, no change, and it is one request.
     #[inline(always)]
-    fn is_plain(&self, io: &Io) -> bool {
+    pub(super) fn queued(&mut self, io: &Io) {
+        self.counters.submitted += 1;
+        let Io { id, proc, group, op, start, sectors, .. } = *io;
+        self.env.trace.emit(self.now, Event::Queued { io: id.0, proc, group, op, start, sectors });
+    }
+
+    /// Between submission and tag nothing has a say in this I/O but the merge search: no controller, no change, and it
+    /// is one request.
+    #[inline(always)]
+    pub(super) fn is_plain(&self, io: &Io) -> bool {
         let device = &self.env.device;
         self.controllers.is_empty()
             && self.is_mq()
             && !self.hurries()
-            && matches!(io.op, Op::Read | Op::Write)
-            && !io.flags.any(Flags::PREFLUSH | Flags::FUA)
-            && self.plug_of(Context::Proc(io.proc)).is_none_or(|plug| !plug.open)
+            && matches!(io.op, Op::Read | Op::Write | Op::Flush)
             && io.segments <= device.max_segments
             && first_piece(io, device, self.max_sectors()) == io.sectors
     }
@@ -85,13 +81,14 @@ impl Stack {
     #[inline(always)]
     fn pass_plain(&mut self, bio: BioId, io: &Io) {
         self.count(io, true);
-        if !self.merge_with_waiting(bio, io) {
+        let joins = self.plugged(io.proc) && self.merge_with_plug(bio, io);
+        if !joins && !self.merge_with_waiting(bio, io) {
             self.get_tag(bio, io);
         }
     }
 
     #[inline(always)]
-    fn check(&self, io: &Io) -> Result<(), StackError> {
+    pub(super) fn check(&self, io: &Io) -> Result<(), StackError> {
         let device = &self.env.device;
         let empty = io.sectors.0 == 0 && io.op != Op::Flush;
         let end = io.start.0.checked_add(io.sectors.0);
@@ -291,11 +288,8 @@ impl Stack {
         let b = self.env.requests.bio_ref(bio);
         let (alloc, flags) = (b.alloc, b.io.flags);
         let sync = self.env.device.is_sync(b.io.op, flags);
-        let id = self
-            .env
-            .requests
-            .add(bio, alloc, self.now, sync, queue)
-            .expect("there are at least as many slots as tags");
+        let id = self.env.requests.add(bio, alloc, self.now, sync, queue);
+        let id = id.expect("there are at least as many slots as tags");
         self.state[id.index()] = State { tag, ..State::default() };
         if self.is_mq() && flags.any(Flags::PREFLUSH | Flags::FUA) {
             self.begin_sequence(id);
@@ -411,6 +405,13 @@ impl Stack {
     /// Hands a request to the device. The caller has checked the room.
     #[inline(always)]
     pub(super) fn issue(&mut self, id: ReqId) {
+        let queue = self.to_device(id);
+        self.outputs.push(Output::Issue { req: id, queue });
+    }
+
+    /// The same without telling the caller.
+    #[inline(always)]
+    pub(super) fn to_device(&mut self, id: ReqId) -> QueueId {
         let now = self.now;
         let r = self.env.requests.get_mut(id);
         r.issued = now;
@@ -432,7 +433,7 @@ impl Stack {
         }
         let req = id.slot();
         self.env.trace.emit(now, Event::Issued { req, queue, proc, op, start, sectors });
-        self.outputs.push(Output::Issue { req: id, queue });
+        queue
     }
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 mod changes;
 mod edges;
 mod knobs;
+mod lane;
 mod random;
 mod scenarios;
 

@@ -170,7 +170,7 @@ impl Run {
     }
 }
 
-fn random_device(d: &mut Device, legacy: bool, rng: &mut Rng) {
+pub(super) fn random_device(d: &mut Device, legacy: bool, rng: &mut Rng) {
     if legacy {
         d.profile = Profile::Legacy;
         d.nr_requests = 4 + rng.below(40) as u32;

@@ -1,0 +1,123 @@
+//! The lane leaves what the whole path leaves.
+
+use super::random::random_device;
+use super::*;
+use crate::testkit::Rng;
+
+/// The same inputs for two stacks; one may pass.
+struct Pair {
+    passing: Rig,
+    whole: Rig,
+    rng: Rng,
+    io: u64,
+    /// I/Os that passed, and those that passed back.
+    passed: [u32; 2],
+}
+
+impl Pair {
+    fn new(seed: u64) -> Pair {
+        let rig = || {
+            let mut rng = Rng::new(seed);
+            let mut rig = rig_of("none", |d| random_device(d, false, &mut rng));
+            *rig.stack.trace_mut() = crate::trace::Trace::digest_only();
+            rig
+        };
+        Pair { passing: rig(), whole: rig(), rng: Rng::new(seed + 1000), io: 0, passed: [0; 2] }
+    }
+
+    fn both(&mut self, input: &Input) {
+        for rig in [&mut self.passing, &mut self.whole] {
+            rig.input(input.clone());
+        }
+    }
+
+    fn step(&mut self) {
+        let now = self.whole.now + Nanos::us(self.rng.below(2) * self.rng.below(3000));
+        (self.passing.now, self.whole.now) = (now, now);
+        let proc = ProcId(self.rng.below(8) as u32);
+        match self.rng.below(16) {
+            0 => self.both(&Input::Plug(proc)),
+            1 | 2 => self.both(&Input::Unplug(proc)),
+            3 => self.both(&Input::Tick),
+            // More than there are submissions, or nothing would pass any longer.
+            4..=10 => self.answer(),
+            kind => {
+                self.io += 1;
+                let (start, len) = (self.rng.below(600) * 8, 8 * (1 + self.rng.below(40)));
+                let mut io = Io::read(self.io, proc, start, len);
+                io.cpu = proc.0;
+                match kind {
+                    11 => (io.op, io.sectors) = (Op::Flush, Sectors(0)),
+                    12 => (io.op, io.flags) = (Op::Write, Flags::FUA | Flags::PREFLUSH),
+                    13 => (io.op, io.flags) = (Op::Write, Flags::SYNC),
+                    _ => {}
+                }
+                self.alone(io);
+            }
+        }
+    }
+
+    /// A plug section of one I/O, but where one is open.
+    fn alone(&mut self, io: Io) {
+        let section = [Input::Plug(io.proc), Input::Submit(io), Input::Unplug(io.proc)];
+        if let Some(req) = self.passing.stack.pass(self.passing.now, &io) {
+            self.passed[0] += 1;
+            self.passing.device.push(req);
+            section.into_iter().for_each(|input| self.whole.input(input));
+        } else {
+            section.iter().for_each(|input| self.both(input));
+        }
+    }
+
+    fn answer(&mut self) {
+        let n = self.whole.device.len() as u64;
+        if n == 0 {
+            return;
+        }
+        let at = self.rng.below(n) as usize;
+        let req = self.whole.device.remove(at);
+        assert_eq!(self.passing.device.remove(at), req);
+        let whole = Input::Done { req, error: None };
+        match self.passing.stack.pass_back(self.passing.now, req) {
+            None => self.both(&whole),
+            Some(io) => {
+                self.passed[1] += 1;
+                self.whole.input(whole);
+                assert_eq!(self.whole.finished.last(), Some(&io.0));
+            }
+        }
+    }
+
+    fn compare(&self) {
+        let state = |rig: &Rig| {
+            let s = &rig.stack;
+            assert!(s.outputs.is_empty());
+            format!(
+                "{:?}",
+                (
+                    (&s.env, s.env.trace.digest(), &s.stats, s.counters, s.now, s.wake, s.held),
+                    (&s.state, &s.queues, &s.tag_sets, &s.room, s.rerun_next, &s.flush),
+                    (&s.agenda, &s.frozen, &s.scheduler),
+                )
+            )
+        };
+        assert_eq!(state(&self.passing), state(&self.whole));
+    }
+}
+
+#[test]
+fn what_passes_leaves_what_the_whole_path_leaves() {
+    let mut passed = [0; 2];
+    for seed in 0..200 {
+        let mut pair = Pair::new(seed);
+        for n in 0..300 {
+            pair.step();
+            if n % 50 == 0 {
+                pair.compare();
+            }
+        }
+        pair.compare();
+        passed = [passed[0] + pair.passed[0], passed[1] + pair.passed[1]];
+    }
+    assert!(passed.iter().all(|&n| n > 1000), "{passed:?}");
+}

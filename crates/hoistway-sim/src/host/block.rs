@@ -53,7 +53,8 @@ impl BlockCall {
         }
         // What was submitted without waiting counts with the call that comes after it.
         let bytes = io.len + std::mem::take(&mut task.own.unseen);
-        OpStep::Last(Call { begun: self.begun, bytes, write: io.write }.over(now))
+        let act = Call { begun: self.begun, bytes, write: io.write }.over(now, k);
+        task.last(act)
     }
 
     fn push_bios(&self, task: &mut Task, k: &Kernel) {

@@ -83,7 +83,7 @@ pub(super) fn collect(
     (low, batch): (u32, u32),
 ) -> Option<OpStep> {
     if let Some(call) = task.calls.collect() {
-        return Some(OpStep::Act(call.over(now)));
+        return Some(OpStep::Act(call.over(now, k)));
     }
     let open = task.calls.open();
     if open <= low {

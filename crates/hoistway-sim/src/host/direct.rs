@@ -106,7 +106,7 @@ impl Direct {
                 let act = if dirty { nilfs2::ask(now, task.p, k, file) } else { None };
                 OpStep::wait(act)
             }
-            DirectStage::Logged => OpStep::Last(self.call().over(now)),
+            DirectStage::Logged => task.last(self.call().over(now, k)),
             DirectStage::Entered => {
                 // The device must not be asked for what is newer in the cache.
                 let dirty = k.cache.any_dirty(file, a, b);
@@ -151,7 +151,7 @@ impl Direct {
                     self.at = DirectStage::Sync(Fsync::new(file, false, Some(self.call())));
                     return OpStep::Again;
                 }
-                OpStep::Last(self.call().over(now))
+                task.last(self.call().over(now, k))
             }
             DirectStage::Sync(sync) => sync.step(now, task, k),
         }

@@ -9,12 +9,12 @@ use super::cpus::Cpus;
 use super::file::{Files, Listed};
 use super::fs::{FileSystem, btrfs, nilfs2};
 use super::journal::{InodeChange, Journal};
-use super::op::{Act, FileId};
+use super::op::{Act, FileId, Notice, Ran};
 use super::task::{OpStep, Task};
 use super::wait::{Sleepers, Turns, Wait};
 use super::writeback::WritebackState;
 use crate::drive::DriveFile;
-use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
+use hoistway::{Flags, GroupId, Instant, Io, Nanos, Op, ProcId, Profile, Sectors};
 use hoistway_run::JobError;
 
 /// What things cost a process in its own time (host.md 2.1).
@@ -97,6 +97,10 @@ pub(super) struct Kernel {
     pub reads: ReadCounts,
     /// Calls of sync() so far.
     pub syncs: u64,
+    /// What belongs to the act that a process does: the I/O that it submits, what its calls took, what it tells.
+    pub submitted: Io,
+    pub ran: Ran,
+    pub notice: Notice,
     /// Something went wrong for which there is no answer to a process: the run ends with it.
     pub fault: Option<Box<JobError>>,
     /// Pages made dirty, for somebody who holds their contents: process, file, from, to.
@@ -131,6 +135,9 @@ impl Kernel {
             barriers: Barriers::default(),
             reads: ReadCounts::default(),
             syncs: 0,
+            submitted: Io::read(0, ProcId::NONE, 0, 0),
+            ran: Ran::NONE,
+            notice: Notice::PhaseEnd,
             fault: None,
             dirtied: None,
             config,

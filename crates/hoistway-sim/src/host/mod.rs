@@ -64,7 +64,7 @@ pub use op::{
 
 use crate::drive::DriveFile;
 use bio::BioKind;
-use hoistway::{Flags, Instant, IoId, Sectors};
+use hoistway::{Flags, Instant, Io, IoId, Sectors};
 use hoistway_run::{JobError, NamedFigure};
 use kernel::Kernel;
 use process::{NoMemory, Process};
@@ -121,21 +121,46 @@ impl Host {
     #[inline]
     pub fn step(&mut self, now: Instant, p: usize) -> Act {
         let step = self.processes[p].step(now, &mut self.kernel);
-        // Taking writes, which a step that mostly finds none need not.
-        if self.kernel.fault.is_some()
-            && let Some(fault) = self.kernel.fault.take()
-        {
-            return Act::Fault(fault);
+        if self.kernel.fault.is_some() {
+            return Act::Fault;
         }
         match step {
             Ok(act) => act,
             Err(NoMemory) if self.processes.iter().all(|q| q.task.submission.is_empty()) => {
                 let message =
                     format!("ram = {} holds too few pages for this load", self.kernel.config.ram);
-                Act::Fault(Box::new(JobError::Parameter { of: "host".into(), message }))
+                let error = JobError::Parameter { of: "host".into(), message };
+                self.kernel.fault = Some(Box::new(error));
+                Act::Fault
             }
             Err(NoMemory) => self.kernel.block_for_memory(now, p),
         }
+    }
+
+    /// What [`Act::Submit`] submits.
+    #[inline]
+    pub fn submitted(&self) -> &Io {
+        &self.kernel.submitted
+    }
+
+    /// What the calls of [`Act::Ran`] took.
+    #[inline]
+    pub fn ran(&self) -> &Ran {
+        &self.kernel.ran
+    }
+
+    /// What [`Act::Tell`] tells.
+    pub fn notice(&self) -> Notice {
+        self.kernel.notice
+    }
+
+    /// Why [`Act::Fault`].
+    ///
+    /// # Panics
+    ///
+    /// When that was not the last act.
+    pub fn fault(&mut self) -> JobError {
+        *self.kernel.fault.take().expect("asked behind a fault")
     }
 
     /// The I/O that process `p` has just submitted alone ([`Act::SubmitAlone`]) is accepted, and its plug section closed.

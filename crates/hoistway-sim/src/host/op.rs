@@ -1,8 +1,7 @@
 //! The vocabulary between the host and its caller: what a process asks for ([`Operation`]), what it does
 //! next ([`Act`]), what calls took ([`Ran`]).
 
-use hoistway::{Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId};
-use hoistway_run::JobError;
+use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, ProcId};
 
 /// A file of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +184,22 @@ pub struct Ran {
     pub until: Instant,
 }
 
-/// What a process does next.
-#[derive(Clone, Debug)]
+impl Ran {
+    /// No calls.
+    pub(super) const NONE: Ran = Ran {
+        first: Nanos::ZERO,
+        first_end: Instant::ZERO,
+        each: Nanos::ZERO,
+        calls: 0,
+        bytes: 0,
+        write: false,
+        until: Instant::ZERO,
+    };
+}
+
+/// What a process does next. An act is two words: what belongs to it besides a time the [`super::Host`] keeps until the
+/// next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It opens a plug section. Ask again at once.
     Plug,
@@ -194,31 +207,30 @@ pub enum Act {
     PlugUntil(Instant),
     /// It closes the plug section. Ask again at once.
     Unplug,
-    /// It submits this I/O, the only one of its plug section, which the caller may close, too
-    /// ([`super::Host::passed`]). Else as a submission.
-    SubmitAlone(Io),
-    /// It submits this I/O. Ask again when the submission is over (accepted).
-    Submit(Io),
+    /// As `Submit`, of the only I/O of a plug section: the caller may close that, too ([`super::Host::passed`]).
+    SubmitAlone,
+    /// It submits an I/O ([`super::Host::submitted`]). Ask again when the submission is over (accepted).
+    Submit,
     /// It is busy. Ask again then.
     WaitUntil(Instant),
-    /// Calls are over.
-    Ran(Ran),
+    /// Calls are over ([`super::Host::ran`]).
+    Ran,
     /// It pauses until then, because too much is dirty.
     Throttled(Instant),
     /// It waits for I/O; [`super::Host::woken`] says when it goes on.
     Block,
     /// It has nothing to do; [`super::Host::woken`] says when it goes on.
     Rest,
-    /// Something for the caller to carry out. Ask again at once.
-    Tell(Notice),
+    /// Something for the caller to carry out ([`super::Host::notice`]). Ask again at once.
+    Tell,
     /// The operation is over: [`super::Host::begin`] another one, at this instant.
     Finished,
     /// It has reached its stop time between two calls.
     Stopped,
     /// It has exited.
     Exited,
-    /// The model cannot do that.
-    Fault(Box<JobError>),
+    /// The model cannot do that ([`super::Host::fault`]).
+    Fault,
 }
 
 /// Who a process is to the host.

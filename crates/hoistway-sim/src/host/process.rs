@@ -136,10 +136,13 @@ impl Stage {
                 OpStep::Over
             }
             Stage::Compute(computing) => computing.step(now, task, k),
-            Stage::Sleep(until) => OpStep::Last(Act::WaitUntil((*until).max(now))),
-            Stage::Tell(notice) => OpStep::Last(Act::Tell(*notice)),
+            Stage::Sleep(until) => task.last(Act::WaitUntil((*until).max(now))),
+            Stage::Tell(notice) => {
+                k.notice = *notice;
+                task.last(Act::Tell)
+            }
             Stage::Barrier(barrier) => {
-                OpStep::wait_last(k.barriers.arrive(now, *barrier, task.p, &mut k.sleepers))
+                task.wait_last(k.barriers.arrive(now, *barrier, task.p, &mut k.sleepers))
             }
         }
     }
@@ -268,12 +271,13 @@ impl Process {
             };
             match step {
                 OpStep::Again => {}
-                OpStep::Act(act) => return Ok(act),
-                OpStep::Over => *stage = Stage::Over,
-                OpStep::Last(act) => {
-                    *stage = Stage::Over;
+                OpStep::Act(act) => {
+                    if std::mem::take(&mut task.over) {
+                        *stage = Stage::Over;
+                    }
                     return Ok(act);
                 }
+                OpStep::Over => *stage = Stage::Over,
                 OpStep::NoMemory => return Err(NoMemory),
             }
         }

@@ -64,15 +64,9 @@ impl Reading {
             *self = Reading::new(offset + bs * done, bs, left - done, until);
             let first_end = now + Nanos(cost);
             let (first, each) = (first_end - begun, Nanos(cost));
-            return OpStep::Act(Act::Ran(Ran {
-                first,
-                first_end,
-                each,
-                calls: done,
-                bytes: bs,
-                write: false,
-                until,
-            }));
+            let (calls, bytes, write) = (done, bs, false);
+            k.ran = Ran { first, first_end, each, calls, bytes, write, until };
+            return OpStep::Act(Act::Ran);
         }
         // The current call cannot be done at once: it stands at `page`.
         if page > offset / PAGE {

@@ -109,9 +109,9 @@ impl Submission {
                     self.sent_at = now;
                     let asynchronous = bio.op == Op::Write && !bio.flags.any(Flags::SYNC);
                     let pooled = asynchronous && k.pool_submits(now);
-                    let io = k.bios.send(p, info, bio, pooled);
+                    k.submitted = k.bios.send(p, info, bio, pooled);
                     let alone = self.plugged && self.batch.len() == 1;
-                    return Some(if alone { Act::SubmitAlone(io) } else { Act::Submit(io) });
+                    return Some(if alone { Act::SubmitAlone } else { Act::Submit });
                 }
                 Phase::Accepted => {
                     self.waited += now - self.sent_at;

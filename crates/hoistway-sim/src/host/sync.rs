@@ -160,7 +160,10 @@ impl Fsync {
                 self.at = SyncStage::Done;
                 OpStep::wait(k.wait_for_own(now, task))
             }
-            SyncStage::Done => OpStep::wait_last(self.call.map(|call| call.over(now))),
+            SyncStage::Done => {
+                let act = self.call.map(|call| call.over(now, k));
+                task.wait_last(act)
+            }
         }
     }
 
@@ -231,7 +234,7 @@ impl SyncAll {
             SyncAll::Commit => match k.journal.newest() {
                 Some(id) if legacy => (SyncAll::Wait(0), k.wait_for_commit(now, task.p, id)),
                 None if legacy => (SyncAll::Wait(0), None),
-                Some(id) => return OpStep::wait_last(k.wait_for_commit(now, task.p, id)),
+                Some(id) => return task.wait_last(k.wait_for_commit(now, task.p, id)),
                 None => (SyncAll::Flush, None),
             },
             SyncAll::Flush if k.config.barriers => {
@@ -240,7 +243,10 @@ impl SyncAll {
                 (SyncAll::FlushSent, None)
             }
             SyncAll::Flush => (SyncAll::FlushSent, None),
-            SyncAll::FlushSent => return OpStep::wait_last(k.wait_for_own(now, task)),
+            SyncAll::FlushSent => {
+                let act = k.wait_for_own(now, task);
+                return task.wait_last(act);
+            }
         };
         *self = next;
         OpStep::wait(act)

@@ -4,6 +4,7 @@
 use super::ahead::Ahead;
 use super::balance::Dirtier;
 use super::calls::OpenCalls;
+use super::kernel::Kernel;
 use super::op::{Act, Advice, ProcInfo, Ran};
 use super::submission::Submission;
 use hoistway::{Instant, Nanos, ProcId};
@@ -19,8 +20,8 @@ pub(super) struct Call {
 
 impl Call {
     /// The call, alone, ends now.
-    pub fn over(self, now: Instant) -> Act {
-        Act::Ran(Ran {
+    pub fn over(self, now: Instant, k: &mut Kernel) -> Act {
+        k.ran = Ran {
             first: now - self.begun,
             first_end: now,
             each: Nanos::ZERO,
@@ -28,7 +29,8 @@ impl Call {
             bytes: self.bytes,
             write: self.write,
             until: now,
-        })
+        };
+        Act::Ran
     }
 }
 
@@ -39,8 +41,6 @@ pub(super) enum OpStep {
     Act(Act),
     /// Ask again, once what is in the batch has been submitted.
     Again,
-    /// The process does that, and the operation is over behind it.
-    Last(Act),
     /// The operation is over.
     Over,
     /// There is no memory, and nothing under way that could free some.
@@ -51,11 +51,6 @@ impl OpStep {
     /// The process blocks if there is anything to wait for.
     pub fn wait(act: Option<Act>) -> OpStep {
         act.map_or(OpStep::Again, OpStep::Act)
-    }
-
-    /// The same, and the operation is over behind it.
-    pub fn wait_last(act: Option<Act>) -> OpStep {
-        act.map_or(OpStep::Over, OpStep::Last)
     }
 }
 
@@ -121,6 +116,8 @@ pub(super) struct Task {
     pub info: ProcInfo,
     /// A controller slows its group down.
     pub congested: bool,
+    /// Its operation is over behind the act that it does.
+    pub over: bool,
     /// A controller's wish: no next call before then.
     pub delay: Instant,
     /// It starts no call at or after that time.
@@ -149,6 +146,7 @@ impl Task {
             throttled: Nanos::ZERO,
             delay: Instant::ZERO,
             congested: false,
+            over: false,
         }
     }
 
@@ -166,6 +164,17 @@ impl Task {
         let kept = self.shelf.remove(&file).filter(|_| !afresh);
         let new = || OpenFile { file, advice, ahead: Ahead::default() };
         self.open = Some(kept.unwrap_or_else(new));
+    }
+
+    /// It does that, and its operation is over behind it.
+    pub fn last(&mut self, act: Act) -> OpStep {
+        self.over = true;
+        OpStep::Act(act)
+    }
+
+    /// The same, if there is anything to wait for.
+    pub fn wait_last(&mut self, act: Option<Act>) -> OpStep {
+        act.map_or(OpStep::Over, |act| self.last(act))
     }
 
     /// The file that a load has opened before it reads or writes.

@@ -88,8 +88,9 @@ impl Bench {
     fn acts(&mut self, p: usize) -> bool {
         loop {
             match self.host.step(self.now, p) {
-                Act::Plug | Act::Unplug | Act::Tell(_) => {}
-                Act::Submit(io) | Act::SubmitAlone(io) => {
+                Act::Plug | Act::Unplug | Act::Tell => {}
+                Act::Submit | Act::SubmitAlone => {
+                    let io = *self.host.submitted();
                     self.bios.push((self.now, p, io));
                     let queued = self.device.iter().map(|d| d.0).max().filter(|_| self.serial);
                     self.device.push((queued.unwrap_or(self.now) + self.service, io.id));
@@ -98,15 +99,16 @@ impl Bench {
                     self.seats[p] = Some(at);
                     return false;
                 }
-                Act::Ran(ran) => {
+                Act::Ran => {
+                    let ran = *self.host.ran();
                     self.ran.push((p, ran));
                     self.seats[p] = Some(ran.until);
                     return false;
                 }
                 Act::Block | Act::Rest => return false,
                 Act::Finished | Act::Exited | Act::Stopped => return true,
-                Act::Fault(fault) => {
-                    self.fault = Some(*fault);
+                Act::Fault => {
+                    self.fault = Some(self.host.fault());
                     return true;
                 }
             }

@@ -93,7 +93,7 @@ impl Writing {
         if self.done < self.bs {
             return OpStep::Again;
         }
-        self.call_over(now, file)
+        self.call_over(now, k, file)
     }
 
     /// The writer may not go on at once.
@@ -112,14 +112,14 @@ impl Writing {
     }
 
     /// The check behind the last page of a call is done.
-    fn call_over(&mut self, now: Instant, file: u32) -> OpStep {
+    fn call_over(&mut self, now: Instant, k: &mut Kernel, file: u32) -> OpStep {
         let call = Call { begun: self.begun, bytes: self.bs, write: true };
         if self.sync != SyncKind::No && self.left == 1 {
             self.sync_behind(file, self.begun, now);
             return OpStep::Again;
         }
         *self = Writing::new(self.offset + self.bs, self.bs, self.left - 1, self.sync, now);
-        OpStep::Act(call.over(now))
+        OpStep::Act(call.over(now, k))
     }
 
     /// The sync behind a call that began at `begun` and has been copied at `copied`.
@@ -165,7 +165,7 @@ impl Writing {
         let check = k.writeback.due(task.p, &task.dirtier);
         let bytes = (end - at) * PAGE;
         if self.done == 0 && bytes >= bs {
-            return self.calls_over(now, file, cost, bytes / bs, check);
+            return self.calls_over(now, k, (file, cost), bytes / bs, check);
         }
         let before = if self.done > 0 { k.costs.call(self.done) } else { 0 };
         self.done += bytes;
@@ -200,8 +200,8 @@ impl Writing {
     fn calls_over(
         &mut self,
         now: Instant,
-        file: u32,
-        cost: u64,
+        k: &mut Kernel,
+        (file, cost): (u32, u64),
         calls: u64,
         check: bool,
     ) -> OpStep {
@@ -226,16 +226,9 @@ impl Writing {
         if report == 0 {
             return OpStep::Act(Act::WaitUntil(until));
         }
-        let bytes = self.bs;
-        OpStep::Act(Act::Ran(Ran {
-            first,
-            first_end,
-            each,
-            calls: report,
-            bytes,
-            write: true,
-            until,
-        }))
+        let (calls, bytes, write) = (report, self.bs, true);
+        k.ran = Ran { first, first_end, each, calls, bytes, write, until };
+        OpStep::Act(Act::Ran)
     }
 }
 

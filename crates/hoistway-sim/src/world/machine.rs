@@ -533,9 +533,9 @@ impl<G: Platform> Machine<G> {
                     self.platform.step(self.now, Step::Unplug(self.id(p)));
                     self.input(Input::Unplug(self.id(p)));
                 }
-                Act::SubmitAlone(io) if self.pass(p, &io) => {}
-                Act::Submit(io) | Act::SubmitAlone(io) => {
-                    if !self.submit(io) {
+                Act::SubmitAlone if self.pass(p) => {}
+                Act::Submit | Act::SubmitAlone => {
+                    if !self.submit() {
                         // It sleeps (tag, controller); the stack will say when it is accepted.
                         return Ok(Next::Called);
                     }
@@ -556,12 +556,14 @@ impl<G: Platform> Machine<G> {
                         return Ok(Next::Due);
                     }
                 }
-                Act::Ran(ran) => {
-                    if !self.platform.ran(self.now, p, &ran, &self.host) {
+                Act::Ran => {
+                    let ran = self.host.ran();
+                    if !self.platform.ran(self.now, p, ran, &self.host) {
                         return Ok(Next::Called);
                     }
-                    self.actors[p].stats.ran(&ran);
-                    if ran.until > self.now && !self.goes_on(who, ran.until) {
+                    self.actors[p].stats.ran(ran);
+                    let until = ran.until;
+                    if until > self.now && !self.goes_on(who, until) {
                         return Ok(Next::Due);
                     }
                 }
@@ -600,18 +602,19 @@ impl<G: Platform> Machine<G> {
                     self.exited = self.was_last(p);
                     return Ok(Next::Called);
                 }
-                Act::Tell(notice) => self.told(p, notice),
-                Act::Fault(error) => return Err(*error),
+                Act::Tell => self.told(p, self.host.notice()),
+                Act::Fault => return Err(self.host.fault()),
             }
         }
     }
 
     /// Process `p` submits an I/O alone in its plug section; true if it is on its way, and the section closed.
     #[inline]
-    fn pass(&mut self, p: usize, io: &Io) -> bool {
+    fn pass(&mut self, p: usize) -> bool {
         if !self.stack.passes() {
             return false;
         }
+        let io = self.host.submitted();
         let Some(req) = self.stack.pass(self.now, io) else {
             // That it was opened the stack has not been told.
             self.input(Input::Plug(self.id(p)));
@@ -626,7 +629,8 @@ impl<G: Platform> Machine<G> {
     }
 
     /// An I/O enters the stack; false if that does not accept it yet.
-    fn submit(&mut self, io: Io) -> bool {
+    fn submit(&mut self) -> bool {
+        let io = *self.host.submitted();
         self.submission = io.id;
         self.accepted = false;
         self.platform.submitted(&io, &self.host);

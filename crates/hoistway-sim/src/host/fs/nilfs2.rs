@@ -267,7 +267,8 @@ impl LogWriter {
         let super::FileSystem::Nilfs2(fs) = fs else { unreachable!("asked on nilfs2 only") };
         let segments = fs.segments.get_or_insert_with(|| Segments::survey(files));
         let Some(log) = segments.append(before + data + behind) else {
-            return OpStep::Act(Act::Fault(Box::new(full(data))));
+            k.fault = Some(Box::new(full(data)));
+            return OpStep::Act(Act::Fault);
         };
         fs.logs += 1;
         fs.log_blocks += before + data + behind;

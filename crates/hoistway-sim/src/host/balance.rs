@@ -180,6 +180,14 @@ impl FlusherPace {
     }
 }
 
+/// `a * b / c`, which only huge numbers take a long division for.
+fn times(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => (u128::from(a) * u128::from(b) / u128::from(c)) as u64,
+    }
+}
+
 /// What a writer has dirtied since it last paused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dirtier {
@@ -220,10 +228,10 @@ impl Dirtier {
     /// Steps 3 to 5 of the check, above `freerun`. `position` in 1/1024; `held`: the flusher's.
     pub fn check(&mut self, now: Instant, pace: &FlusherPace, position: u64, held: u64) -> Verdict {
         let task = (pace.rate * position) >> 10;
-        let backlog = (u128::from(held) * 128_000_000 / u128::from(pace.bandwidth)) as u64;
+        let backlog = times(held, 128_000_000, pace.bandwidth);
         let most = PAUSE_MAX.min(4_000_000 + backlog.min(PAUSE_MAX));
         if task > 0 {
-            let period = (u128::from(self.dirtied) * u128::from(SECOND) / u128::from(task)) as i64;
+            let period = times(self.dirtied, SECOND, task) as i64;
             // `since` may lie ahead: that is credit not yet used up.
             let passed = now.as_nanos() as i64 - self.since.as_nanos() as i64;
             let pause = period - passed;

@@ -45,13 +45,15 @@ pub(super) struct Writing {
     next: WriteStage,
     /// What follows the last call.
     sync: SyncKind,
+    /// When the call before began, which ends now: it is told with what follows at once.
+    ended: Option<Instant>,
 }
 
 impl Writing {
     /// `count` calls of `bs` bytes from `offset` on, with `sync` behind the last.
     pub fn new(offset: u64, bs: u64, count: u64, sync: SyncKind, now: Instant) -> Writing {
-        let next = WriteStage::Copy;
-        Writing { offset, bs, left: count, begun: now, done: 0, entered: false, next, sync }
+        let (next, ended) = (WriteStage::Copy, None);
+        Writing { offset, bs, left: count, begun: now, done: 0, entered: false, next, sync, ended }
     }
 
     /// Since when a call has been open.
@@ -67,33 +69,34 @@ impl Writing {
         if let WriteStage::Sync(sync) = &mut self.next {
             return sync.step(now, task, k);
         }
-        if self.left == 0 {
-            return OpStep::Over;
-        }
         let file = task.opened().file;
-        match self.next {
-            WriteStage::Copy => return self.copy(now, task, k, file),
-            WriteStage::Check => match check(now, task, k, file) {
-                Verdict::Go => self.next = WriteStage::Copy,
-                other => return self.obey(now, other),
-            },
-            WriteStage::WriteBack(left) => match wb30::write_chunk(now, task, k, left) {
-                Verdict::Go => self.next = WriteStage::Copy,
-                other => return self.obey(now, other),
-            },
-            WriteStage::Paused(again) => {
-                paused(now, task, k, file);
-                self.next = if again { WriteStage::Check } else { WriteStage::Copy };
-                if again {
-                    return OpStep::Again;
-                }
+        loop {
+            if self.left == 0 {
+                return self.tell(now, k).unwrap_or(OpStep::Over);
             }
-            WriteStage::Sync(_) => unreachable!("done above"),
+            match self.next {
+                WriteStage::Copy => return self.copy(now, task, k, file),
+                WriteStage::Check => match check(now, task, k, file) {
+                    Verdict::Go => self.next = WriteStage::Copy,
+                    other => return self.obey(now, other),
+                },
+                WriteStage::WriteBack(left) => match wb30::write_chunk(now, task, k, left) {
+                    Verdict::Go => self.next = WriteStage::Copy,
+                    other => return self.obey(now, other),
+                },
+                WriteStage::Paused(again) => {
+                    paused(now, task, k, file);
+                    self.next = if again { WriteStage::Check } else { WriteStage::Copy };
+                    if again {
+                        continue;
+                    }
+                }
+                WriteStage::Sync(_) => return OpStep::Again,
+            }
+            if self.done == self.bs {
+                self.call_over(now, file);
+            }
         }
-        if self.done < self.bs {
-            return OpStep::Again;
-        }
-        self.call_over(now, k, file)
     }
 
     /// The writer may not go on at once.
@@ -112,14 +115,19 @@ impl Writing {
     }
 
     /// The check behind the last page of a call is done.
-    fn call_over(&mut self, now: Instant, k: &mut Kernel, file: u32) -> OpStep {
-        let call = Call { begun: self.begun, bytes: self.bs, write: true };
+    fn call_over(&mut self, now: Instant, file: u32) {
         if self.sync != SyncKind::No && self.left == 1 {
-            self.sync_behind(file, self.begun, now);
-            return OpStep::Again;
+            return self.sync_behind(file, self.begun, now);
         }
-        *self = Writing::new(self.offset + self.bs, self.bs, self.left - 1, self.sync, now);
-        OpStep::Act(call.over(now, k))
+        let ended = Some(self.begun);
+        let next = Writing::new(self.offset + self.bs, self.bs, self.left - 1, self.sync, now);
+        *self = Writing { ended, ..next };
+    }
+
+    /// The call that has just ended, if nothing follows that it could be told with.
+    fn tell(&mut self, now: Instant, k: &mut Kernel) -> Option<OpStep> {
+        let begun = self.ended.take()?;
+        Some(OpStep::Act(Call { begun, bytes: self.bs, write: true }.over(now, k)))
     }
 
     /// The sync behind a call that began at `begun` and has been copied at `copied`.
@@ -135,7 +143,7 @@ impl Writing {
         if !self.entered
             && let Some(act) = task.held_back(now)
         {
-            return OpStep::Act(act);
+            return self.tell(now, k).unwrap_or(OpStep::Act(act));
         }
         let bs = self.bs;
         assert!(
@@ -153,18 +161,25 @@ impl Writing {
         let end = self.reach(at, calls, room.max(1));
         // A page that is being read is locked until it is there.
         let locked = k.cache.find(file, at, end, |x| x.cached & !x.ready);
+        let end = if locked < end { self.whole_calls(at, locked) } else { end };
+        let bytes = (end - at) * PAGE;
+        let whole = self.done == 0 && bytes >= bs;
+        if !whole && let Some(step) = self.tell(now, k) {
+            return step;
+        }
         if locked == at {
             self.entered = true;
             return OpStep::Act(k.block_on(now, task.p, file, Wait::Page(at)));
         }
-        let end = if locked < end { self.whole_calls(at, locked) } else { end };
         if !k.make_dirty(now, task, file, at, end) {
-            self.entered = true;
-            return k.wait_for_memory(now, task.p);
+            // What it has told it tries again.
+            return self.tell(now, k).unwrap_or_else(|| {
+                self.entered = true;
+                k.wait_for_memory(now, task.p)
+            });
         }
         let check = k.writeback.due(task.p, &task.dirtier);
-        let bytes = (end - at) * PAGE;
-        if self.done == 0 && bytes >= bs {
+        if whole {
             return self.calls_over(now, k, (file, cost), bytes / bs, check);
         }
         let before = if self.done > 0 { k.costs.call(self.done) } else { 0 };
@@ -209,8 +224,12 @@ impl Writing {
         let synced = self.sync != SyncKind::No && calls == self.left;
         // The last call is open until its check and its fdatasync are over.
         let report = calls - u64::from(synced || check);
-        let (first_end, each) = (now + Nanos(cost), Nanos(cost));
-        let first = first_end - self.begun;
+        let each = Nanos(cost);
+        let (first_end, begun, calls) = match self.ended.take() {
+            None => (now + each, self.begun, report),
+            Some(begun) => (now, begun, report + 1),
+        };
+        let first = first_end - begun;
         if report > 0 {
             self.begun = now + Nanos(cost * report);
         }
@@ -223,10 +242,10 @@ impl Writing {
         } else {
             self.entered = false;
         }
-        if report == 0 {
+        if calls == 0 {
             return OpStep::Act(Act::WaitUntil(until));
         }
-        let (calls, bytes, write) = (report, self.bs, true);
+        let (bytes, write) = (self.bs, true);
         k.ran = Ran { first, first_end, each, calls, bytes, write, until };
         OpStep::Act(Act::Ran)
     }

@@ -95,9 +95,9 @@ impl Series {
         self.slots.truncate(((end - self.begin).0 / self.length) as usize);
     }
 
-    /// Counts what was completed at `end`, which lies in the measured window.
+    /// The interval of `end`, which lies in the measured window, is the one counted into.
     #[inline]
-    fn add(&mut self, end: Instant, bytes: u64, ios: u64) {
+    fn turn(&mut self, end: Instant) {
         if end < self.from || end >= self.to {
             self.at = ((end - self.begin).0 / self.length) as usize;
             self.from = self.begin + Nanos(self.at as u64 * self.length);
@@ -106,6 +106,12 @@ impl Series {
                 self.grow();
             }
         }
+    }
+
+    /// Counts what was completed at `end`, which lies in the measured window.
+    #[inline]
+    fn add(&mut self, end: Instant, bytes: u64, ios: u64) {
+        self.turn(end);
         if let Some(slot) = self.slots.get_mut(self.at) {
             slot.bytes += bytes;
             slot.ios += ios;
@@ -205,8 +211,11 @@ impl ProcStats {
     #[inline]
     pub fn ran(&mut self, ran: &Ran) {
         let last_end = ran.first_end + ran.each * (ran.calls - 1);
-        let one_interval = ran.first_end >= self.series.from && last_end < self.series.to;
-        if ran.first_end >= self.span.begin && last_end < self.span.end && one_interval {
+        let inside = ran.first_end >= self.span.begin && last_end < self.span.end;
+        if inside {
+            self.series.turn(ran.first_end);
+        }
+        if inside && last_end < self.series.to {
             let begun = before(ran.first_end, ran.first);
             let phase = self.phases.of_call(ran.write, begun, last_end, &self.latency);
             if let Some(mut phase) = phase {

@@ -402,14 +402,12 @@ impl Mechanism {
         if self.grown.is_empty() && !unseen {
             return;
         }
+        let seen = |q: &QueuedAccess| !q.fresh && (q.access.start < first || last < q.access.end);
         let mut at = 0;
-        while at < self.queue.len() {
+        while let Some(next) = self.queue[at..].iter().position(|q| !seen(q)) {
+            at += next;
             let q = &mut self.queue[at];
             let Access { write, start, end, .. } = q.access;
-            if !q.fresh && (start < first || last < end) {
-                at += 1;
-                continue;
-            }
             let inside = |&(s, e): &(u64, u64)| s <= start && end <= e;
             let mut hit = false;
             if std::mem::take(&mut q.fresh) && !write {
@@ -482,10 +480,11 @@ impl Mechanism {
     }
 
     fn best_queued(&self, now: u64, best: &mut Option<(f64, u64, Choice)>) {
-        let window = self.continued_window(now);
+        let (first, last) = self.continued_window(now);
+        // As one comparison; below the first of an empty window nothing lies.
+        let (first, width) = if first > last { (u64::MAX, 0) } else { (first, last - first) };
         let lies_ahead = |q: &QueuedAccess| {
-            let Access { write, start, .. } = q.access;
-            start >= window.0 && start <= window.1 && !write && !q.cached
+            q.access.start.wrapping_sub(first) <= width && !q.access.write && !q.cached
         };
         // First what costs nothing: its score lets most others be dropped by a bound.
         let mut oldest = now;

@@ -119,5 +119,5 @@ fn what_passes_leaves_what_the_whole_path_leaves() {
         pair.compare();
         passed = [passed[0] + pair.passed[0], passed[1] + pair.passed[1]];
     }
-    assert!(passed.iter().all(|&n| n > 1000), "{passed:?}");
+    assert!(passed.iter().all(|&n| n >= 500), "{passed:?}");
 }

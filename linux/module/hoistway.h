@@ -13,6 +13,13 @@
 
 #define HW_REASON 160
 
+/* A kernel that clears all variables of functions need not clear this one, all of which is written. */
+#if __has_attribute(uninitialized)
+#define HW_UNCLEARED __attribute__((uninitialized))
+#else
+#define HW_UNCLEARED
+#endif
+
 /* One queue with one of our schedulers. */
 struct hw_sched {
 	struct hw_view view;
@@ -28,6 +35,8 @@ struct hw_sched {
 	size_t number;
 	u32 traits;
 	u32 wants;
+	/* The core has been told of a group beside the root. */
+	bool grouped;
 	struct request_queue *queue;
 	struct hrtimer timer;
 	u64 armed;
@@ -74,6 +83,7 @@ int hw_memory_init(void);
 void hw_memory_exit(void);
 bool hw_build(struct hw_sched *h, const struct hw_setup *setup);
 void hw_unbuild(struct hw_sched *h);
+extern unsigned int hw_panic_every;
 bool hw_time_to_break(void);
 
 /* hoistway_group.c */
@@ -82,10 +92,19 @@ int hw_groups_init(void);
 void hw_groups_exit(void);
 int hw_groups_on(struct hw_sched *h);
 void hw_groups_off(struct hw_sched *h);
-u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now);
+u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now);
+static inline u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now)
+{
+	return h->traits & HW_HAS_WEIGHTS ? hw_group_of_weighed(h, bio, now) : 0;
+}
+/* The bio's process may have been in another group with its last one. */
+bool hw_weighed_may_have_moved(struct hw_sched *h, struct bio *bio);
+static inline bool hw_may_have_moved(struct hw_sched *h, struct bio *bio)
+{
+	return h->traits & HW_HAS_WEIGHTS && hw_weighed_may_have_moved(h, bio);
+}
 /* Of the running process; under RCU, which `key` is good for to see whether it has moved. */
 u32 hw_group_of_current(struct hw_sched *h, const void **key, u64 now);
-
 
 /* hoistway_module.c */
 struct elevator_type;

@@ -13,13 +13,14 @@
 
 /* View of crates/hoistway-kernel/src/view.rs. */
 struct hw_view {
-	u64 stack;		/* first: assembly writes it */
+	u64 stack, kept[5];	/* first: assembly writes them */
 	void *core;
 	u64 next_timer;
 	u64 runs;
 	u64 fresh;
 	u32 waiting;
 	u32 max_sectors;
+	u32 limits_reads, unused;
 };
 
 struct hw_setup {
@@ -47,7 +48,7 @@ struct hw_size {
 	u32 sectors, segments;
 };
 
-static_assert(sizeof(struct hw_view) == 48);
+static_assert(sizeof(struct hw_view) == 96);
 static_assert(sizeof(struct hw_setup) == 56);
 static_assert(sizeof(struct hw_io) == 64);
 static_assert(sizeof(struct hw_found) == 16);
@@ -57,6 +58,8 @@ static_assert(sizeof(struct hw_size) == 16);
 enum { HW_CLOSED, HW_TO_BIOS, HW_OPEN };
 /* Beside it: hw_arrive has taken it in, and no hw_insert follows. */
 #define HW_INSERTED (1U << 8)
+/* Its argument `how`: it goes first; nothing waits that it could join. */
+enum { HW_HEAD = 1, HW_ALONE = 2 };
 /* Bits of hw_core_traits. */
 enum { HW_LIMITS_DEPTH = 1, HW_REPLACES_WBT = 2, HW_HAS_WEIGHTS = 4 };
 
@@ -72,7 +75,7 @@ bool hw_new(struct hw_view *view, size_t n, const struct hw_setup *setup);
 bool hw_end(struct hw_view *view);
 
 /* Under the queue's lock. */
-u64 hw_arrive(struct hw_view *view, u64 now, const struct hw_io *io, bool head, void *rq, u32 *open);
+u64 hw_arrive(struct hw_view *view, u64 now, const struct hw_io *io, u32 how, void *rq, u32 *open);
 bool hw_insert(struct hw_view *view, u64 now, u64 id, bool head);
 void *hw_dispatch(struct hw_view *view, u64 now, u16 queue, struct hw_found *found);
 void *hw_closed(struct hw_view *view);
@@ -81,8 +84,8 @@ bool hw_bypassed(struct hw_view *view, u64 now, const struct hw_io *io, bool sen
 bool hw_forget(struct hw_view *view, u64 id);
 bool hw_unmergeable(struct hw_view *view, u64 id);
 bool hw_requeue(struct hw_view *view, u64 now, u64 id);
-/* Bits: hw_flush is to be called; a read's depth may be limited; who asks matters. */
-enum { HW_FLUSHES = 1, HW_LIMITS_READS = 2, HW_PROCS = 4 };
+/* Bits: hw_flush is to be called; who asks matters; all that comes may join what waits. */
+enum { HW_FLUSHES = 1, HW_PROCS = 2, HW_OPENS_ALL = 4 };
 u32 hw_wants(struct hw_view *view);
 bool hw_flush(struct hw_view *view, u64 now, bool began);
 bool hw_may_merge(struct hw_view *view, u64 now, const struct hw_io *io, u64 into);

@@ -99,6 +99,27 @@ void hw_run_these(struct hw_sched *h, u64 runs)
 			blk_mq_run_hw_queue(hctx, true);
 }
 
+/*
+ * list_add_tail and list_del_init for the list of what waits, which is ours and under our lock: without the two calls by which a
+ * kernel may check them.
+ */
+static void link_last(struct list_head *node, struct list_head *list)
+{
+	struct list_head *last = list->prev;
+
+	node->prev = last;
+	node->next = list;
+	last->next = node;
+	list->prev = node;
+}
+
+static void unlink(struct list_head *node)
+{
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	INIT_LIST_HEAD(node);
+}
+
 static void forget_merging(struct request_queue *q, struct request *rq)
 {
 	if (!hlist_unhashed(&rq->hash))
@@ -154,12 +175,12 @@ static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 
 	if (!(h->traits & HW_LIMITS_DEPTH) || op_is_flush(opf))
 		return;
-	if ((opf & REQ_OP_MASK) == REQ_OP_READ && !(h->wants & HW_LIMITS_READS))
+	if ((opf & REQ_OP_MASK) == REQ_OP_READ && !READ_ONCE(h->view.limits_reads))
 		return;
 	limit_depth(h, opf, data);
 }
 
-static void meet(struct hw_sched *h, struct hw_icq *icq, u32 prio)
+static noinline void meet(struct hw_sched *h, struct hw_icq *icq, u32 prio)
 {
 	unsigned long flags = hw_lock(h);
 	u64 now = ktime_get_ns(), runs;
@@ -253,7 +274,7 @@ static void waits(struct hw_sched *h, struct request *rq, u32 open)
 {
 	struct request_queue *q = h->queue;
 
-	list_add_tail(&rq->queuelist, &h->waiting);
+	link_last(&rq->queuelist, &h->waiting);
 	if (open == HW_CLOSED || !may_be_joined(rq)) {
 		put(rq, WAITS, true);
 		return;
@@ -273,10 +294,23 @@ static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 
 	waits(h, rq, open);
 }
 
+/* The core hears of it; false: it has no room, or has failed. */
+static bool introduce(struct hw_sched *h, struct request *rq, u32 how, u64 now, u32 *open)
+{
+	struct hw_io io HW_UNCLEARED;
+
+	io_of_request(rq, &io, now);
+	io.proc = proc_of(rq);
+	io.group = rq->bio ? hw_group_of_bio(h, rq->bio, now) : 0;
+	if (rq->bio && rq->elv.icq)
+		WRITE_ONCE(container_of(rq->elv.icq, struct hw_icq, icq)->last, group_key(rq->bio));
+	set_handle(rq, CORE(h, hw_arrive(&h->view, now, &io, how, rq, open)));
+	return handle(rq);
+}
+
 static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, struct list_head *free)
 {
-	struct hw_io io;
-	u32 open = HW_CLOSED;
+	u32 open = HW_CLOSED, how = head ? HW_HEAD : 0;
 
 	if (!is_ours(rq) || blk_rq_is_passthrough(rq))
 		return spill(h, rq, head);
@@ -289,13 +323,13 @@ static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, s
 		CORE(h, hw_requeue(&h->view, now, handle(rq)));
 		return;
 	}
-	io_of_request(rq, &io, now);
-	io.proc = proc_of(rq);
-	io.group = rq->bio ? hw_group_of_bio(h, rq->bio, now) : 0;
-	if (rq->bio && rq->elv.icq)
-		WRITE_ONCE(container_of(rq->elv.icq, struct hw_icq, icq)->last, group_key(rq->bio));
-	set_handle(rq, CORE(h, hw_arrive(&h->view, now, &io, head, rq, &open)));
-	if (!handle(rq))
+	if (h->wants & HW_OPENS_ALL && !head && h->view.waiting && !h->dead) {
+		/* Where it joins another, hw_requests_merged tells the core of both. */
+		if (blk_mq_sched_try_insert_merge(h->queue, rq, free))
+			return;
+		how = HW_ALONE;
+	}
+	if (!introduce(h, rq, how, now, &open))
 		return spill(h, rq, head);
 	if (open & HW_INSERTED)
 		return waits(h, rq, open & ~HW_INSERTED);
@@ -328,7 +362,7 @@ static void hw_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 /* It is not ours any more. */
 static void leaves(struct hw_sched *h, struct request *rq)
 {
-	list_del_init(&rq->queuelist);
+	unlink(&rq->queuelist);
 	forget_merging(h->queue, rq);
 	put(rq, WAITS, false);
 }
@@ -343,10 +377,11 @@ static void close_to_merging(struct hw_sched *h)
 
 static struct request *ask(struct hw_sched *h, u16 queue, u64 now, struct list_head *free)
 {
-	struct hw_found found = {};
 	struct request *rq;
 
 	for (;;) {
+		struct hw_found found = {};
+
 		rq = CORE(h, hw_dispatch(&h->view, now, queue, &found));
 		if (!rq && h->dead)
 			return NULL;
@@ -375,7 +410,7 @@ static struct request *hw_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		list_del_init(&rq->queuelist);
 		h->spilled--;
 	} else {
-		if (hw_time_to_break())
+		if (unlikely(READ_ONCE(hw_panic_every)) && hw_time_to_break())
 			CORE(h, hw_break(&h->view, true));
 		h->now = ktime_get_ns();
 		rq = ask(h, hctx->queue_num, h->now, &free);
@@ -415,7 +450,7 @@ static void bypassed(struct hw_sched *h, struct request *rq, u64 now)
 {
 	bool sent = blk_mq_rq_state(rq) != MQ_RQ_IDLE;
 	unsigned long flags;
-	struct hw_io io;
+	struct hw_io io HW_UNCLEARED;
 	u64 runs;
 
 	io_of_request(rq, &io, now);
@@ -497,7 +532,7 @@ static bool hw_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 {
 	struct hw_sched *h = sched_of(q);
 
-	if (!READ_ONCE(h->view.waiting) && !(h->traits & HW_HAS_WEIGHTS))
+	if (!READ_ONCE(h->view.waiting) && !hw_may_have_moved(h, bio))
 		return false;
 	return bio_merge(h, bio, segments);
 }
@@ -549,8 +584,14 @@ static void hw_requests_merged(struct request_queue *q, struct request *kept, st
 {
 	struct hw_sched *h = sched_of(q);
 	struct hw_size sizes[2] = { size_of(kept), size_of(kept) };
+	u32 open;
 
 	h->joined = kept;
+	/* On its way to be inserted. One that the core has no room for is to it as a bio. */
+	if (!handle(gone) && !introduce(h, gone, 0, h->now, &open)) {
+		CORE(h, hw_merged_bio(&h->view, h->now, handle(kept), &sizes[1], true));
+		return forget_merging(q, gone);
+	}
 	sizes[0].sectors -= blk_rq_sectors(gone);
 	sizes[0].segments = kept->nr_phys_segments > gone->nr_phys_segments ?
 				    kept->nr_phys_segments - gone->nr_phys_segments : 1;

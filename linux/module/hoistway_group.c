@@ -66,6 +66,7 @@ static void add(struct hw_sched *h, struct hw_pd *pd, u32 parent, u64 now)
 {
 	u32 weight = cpd_of(pd->pd.blkg->blkcg)->weight;
 
+	WRITE_ONCE(h->grouped, true);
 	pd->group = CORE(h, hw_group(&h->view, now, parent));
 	if (pd->group && weight && (h->traits & HW_HAS_WEIGHTS) &&
 	    !CORE(h, hw_weight(&h->view, now, pd->group, weight)) && !h->dead)
@@ -92,9 +93,14 @@ static u32 group_of(struct hw_sched *h, struct blkcg_gq *blkg, u64 now)
 	return pd ? pd->group : 0;
 }
 
-u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now)
+u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now)
 {
-	return h->traits & HW_HAS_WEIGHTS ? group_of(h, bio->bi_blkg, now) : 0;
+	return group_of(h, bio->bi_blkg, now);
+}
+
+bool hw_weighed_may_have_moved(struct hw_sched *h, struct bio *bio)
+{
+	return READ_ONCE(h->grouped) || (bio->bi_blkg && bio->bi_blkg->parent);
 }
 
 u32 hw_group_of_current(struct hw_sched *h, const void **key, u64 now)
@@ -347,9 +353,14 @@ void hw_groups_exit(void)
 
 #else /* without CONFIG_BLK_CGROUP everybody is in the root */
 
-u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now)
+u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now)
 {
 	return 0;
+}
+
+bool hw_weighed_may_have_moved(struct hw_sched *h, struct bio *bio)
+{
+	return false;
 }
 
 u32 hw_group_of_current(struct hw_sched *h, const void **key, u64 now)

@@ -38,8 +38,8 @@ MODULE_PARM_DESC(fail_every, "For tests: each so-manieth allocation that may not
 static bool no_reserve;
 module_param(no_reserve, bool, 0644);
 MODULE_PARM_DESC(no_reserve, "For tests: the reserve is taken for empty");
-static unsigned int panic_every;
-module_param(panic_every, uint, 0644);
+unsigned int hw_panic_every;
+module_param_named(panic_every, hw_panic_every, uint, 0644);
 MODULE_PARM_DESC(panic_every, "For tests: the core panics at each so-manieth dispatch");
 
 static int get_counts(char *to, const struct kernel_param *kp)
@@ -202,7 +202,7 @@ void hw_unbuild(struct hw_sched *h)
 bool hw_time_to_break(void)
 {
 	static atomic_t count;
-	unsigned int every = READ_ONCE(panic_every);
+	unsigned int every = READ_ONCE(hw_panic_every);
 
 	return unlikely(every) && !(atomic_inc_return(&count) % every);
 }

@@ -166,14 +166,14 @@ if wanted groups; then
   done
 fi
 
-# A random reader beside two greedy ones on a slow drive. TARGET of its group -> in lone its mean latency, in us; in heavy and
-# light the I/Os per second of the greedy groups, of weights 300 and 100.
+# A random reader beside two greedy ones on a slow drive, under a SCHEDULER, with a TARGET of its group -> the I/Os of the
+# greedy groups, of weights 300 and 100, in heavy and light, and in share those of the reader, in thousandths of all.
 beside() {
-  local group
+  local group lone
   for group in lone heavy light; do mkdir -p /sys/fs/cgroup/$group; done
   echo 300 >/sys/fs/cgroup/heavy/io.hoistway.weight
-  choose paternoster vda
-  echo "$slow target=$1" >/sys/fs/cgroup/lone/io.hoistway.latency
+  choose "$1" vda
+  [ -z "$2" ] || echo "$slow target=$2" >/sys/fs/cgroup/lone/io.hoistway.latency
   for group in heavy light lone; do
     depth=32
     [ $group != lone ] || depth=1
@@ -182,11 +182,11 @@ beside() {
         --runtime=15 --time_based --output-format=terse --terse-version=3 >/tmp/$group 2>/dev/null) &
   done
   wait
-  lone=$(awk -F';' '{printf "%d", $40}' /tmp/lone)
-  heavy=$(awk -F';' '{printf "%d", $8}' /tmp/heavy)
-  light=$(awk -F';' '{printf "%d", $8}' /tmp/light)
+  # KiB read.
+  for group in lone heavy light; do printf -v $group %d $(($(cut -d';' -f6 /tmp/$group) / 4)); done
+  share=$((1000 * lone / (lone + heavy + light + 1)))
   for group in lone heavy light; do rmdir /sys/fs/cgroup/$group || failed "rmdir $group"; done
-  report "figure target=$1: the reader's mean $lone us; greedy groups of weights 300 and 100: $heavy and $light I/Os per second"
+  report "figure $1, target=${2:-none}: I/Os of the reader $lone; of greedy groups of weights 300 and 100: $heavy and $light"
 }
 
 if wanted targets; then
@@ -222,10 +222,12 @@ if wanted targets; then
   choose none vda
   rotated=$(cat /sys/block/vda/queue/rotational)
   echo 0 >/sys/block/vda/queue/rotational
-  # 64 requests of the others at 400 a second: 160 ms in the order of arrival. Its share alone gives the reader a fifth of
-  # the drive, 12.5 ms; a target without a number has that at least.
-  beside auto
-  [ $((lone * 4)) -lt 160000 ] && ok "a target: a quarter of the wait in the order of arrival at most" || failed "a target: $lone us"
+  # Counts, for the drive's clock is the host's, and the processor may be emulated. In the order of arrival the reader has one
+  # request in 65; a target without a number has it served at least by its share, one in five.
+  beside none ""
+  before=$share
+  beside paternoster auto
+  [ $share -ge $((4 * before)) ] && ok "a target: four times the part of the drive at least" || failed "a target: of 1000 I/Os $share, without $before"
   [ "$heavy" -gt "$light" ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
   echo "$rotated" >/sys/block/vda/queue/rotational
   alive "targets kept" vda

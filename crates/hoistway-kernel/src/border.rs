@@ -4,14 +4,14 @@
 //! gets when the call has ended in a panic.
 
 use crate::choice::{CHOSEN, MARK};
-use crate::queue::{Arrival, Found, Queue, Rq, op_of};
+use crate::queue::{Found, Queue, Rq, op_of};
 use crate::view::View;
 use alloc::boxed::Box;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use hoistway::knob::KnobErrorKind;
-use hoistway::request::Side;
+use hoistway::request::{Side, Told};
 use hoistway::sched::{At, Entry, FlushCommand, Open, module_name};
 use hoistway::unit::Class;
 use hoistway::{
@@ -109,8 +109,9 @@ impl HwIo {
         }
     }
 
-    fn arrival(&self) -> Arrival {
-        Arrival {
+    #[inline(always)]
+    fn told(&self) -> Told {
+        Told {
             io: self.io(),
             sync: self.sync != 0,
             queue: QueueId(self.queue),
@@ -122,6 +123,10 @@ impl HwIo {
 
 /// `HW_INSERTED`.
 const INSERTED: u32 = 1 << 8;
+
+/// `HW_HEAD`, `HW_ALONE`.
+const HEAD: u32 = 1;
+const ALONE: u32 = 1 << 1;
 
 fn open_word(open: Open) -> u32 {
     match open {
@@ -259,7 +264,7 @@ pub unsafe extern "C" fn hw_core_end(view: &View) -> bool {
 // --- requests -------------------------------------------------------------------------------------
 
 /// A request that the core does not know: its handle, 0 if there is no room, and in `open` which merges it is open to and
-/// whether it has been taken in already.
+/// whether it has been taken in already. `how`: bits `HW_HEAD`, it goes first, and `HW_ALONE`, there is nothing that it joins.
 ///
 /// # Safety
 /// As `queue` says.
@@ -268,13 +273,14 @@ pub unsafe extern "C" fn hw_core_arrive(
     view: &View,
     now: u64,
     io: &HwIo,
-    head: bool,
+    how: u32,
     rq: Rq,
     open: &mut u32,
 ) -> u64 {
     // SAFETY: the caller's promise.
     let queue = unsafe { queue(view) };
-    match queue.arrive(Instant::from_nanos(now), &io.arrival(), at(head), rq) {
+    let (at, alone) = (at(how & HEAD != 0), how & ALONE != 0);
+    match queue.arrive(Instant::from_nanos(now), || io.told(), at, alone, rq) {
         Some(arrived) => {
             *open = open_word(arrived.open) | if arrived.inserted { INSERTED } else { 0 };
             arrived.id
@@ -294,7 +300,8 @@ pub unsafe extern "C" fn hw_core_insert(view: &View, now: u64, id: u64, head: bo
     true
 }
 
-/// What goes to the device, or (`again`) is to be inserted again before this is asked once more; 0: nothing.
+/// What goes to the device, or (`again`) is to be inserted again before this is asked once more; 0: nothing. `out` is all
+/// zeroes before.
 ///
 /// # Safety
 /// As `queue` says.
@@ -303,7 +310,9 @@ pub unsafe extern "C" fn hw_core_dispatch(view: &View, now: u64, hw: u16, out: &
     // SAFETY: the caller's promise.
     let queue = unsafe { queue(view) };
     let found = queue.dispatch(Instant::from_nanos(now), QueueId(hw));
-    *out = HwFound { id: 0, open: 0, again: 0, closed: queue.has_closed().into() };
+    if queue.has_closed() {
+        out.closed = 1;
+    }
     match found {
         Found::Issue(rq) => rq,
         Found::Nothing => 0,
@@ -343,7 +352,7 @@ pub unsafe extern "C" fn hw_core_complete(view: &View, now: u64, id: u64) -> boo
 pub unsafe extern "C" fn hw_core_bypassed(view: &View, now: u64, io: &HwIo, sent: bool) -> bool {
     let issued = sent.then(|| Instant::from_nanos(io.issued));
     // SAFETY: the caller's promise.
-    unsafe { queue(view) }.bypassed(Instant::from_nanos(now), &io.arrival(), issued);
+    unsafe { queue(view) }.bypassed(Instant::from_nanos(now), io.told(), issued);
     true
 }
 

@@ -16,9 +16,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use hoistway::knob::KnobError;
-use hoistway::request::{Flags, Side};
+use hoistway::request::{Flags, Side, Told};
 use hoistway::sched::{
-    At, Depth, Dispatch, Entry, FlushCommand, Merged, Open, Scheduler, Search, Setup,
+    At, Depth, Dispatch, Entrance, Entry, FlushCommand, Merged, Open, Scheduler, Search, Setup,
+    Wish,
 };
 use hoistway::stage::Change;
 use hoistway::table::Handle;
@@ -29,21 +30,6 @@ const LATENCY: &str = "io.latency";
 
 /// The kernel's request, a number to this crate; 0: none.
 pub type Rq = usize;
-
-/// A request, when the shim first tells of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// The I/O.
-    pub io: Io,
-    /// Somebody waits for it.
-    pub sync: bool,
-    /// Its hardware queue.
-    pub queue: QueueId,
-    /// When it was asked for, before any wait for a tag.
-    pub alloc: Instant,
-    /// When it had its tag.
-    pub began: Instant,
-}
 
 /// What has become of a request that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,23 +145,31 @@ impl<'v> Queue<'v> {
 
     /// What the shim is to see after a call.
     fn settle(&mut self) {
-        let next = self.sched.next_timer().map_or(u64::MAX, Instant::as_nanos);
-        self.view.next_timer.store(next, Relaxed);
+        let wish = self.sched.wish(&mut self.env);
+        self.show(self.view, wish);
+    }
+
+    #[inline]
+    fn show(&mut self, view: &View, wish: Wish) {
+        view.next_timer.store(wish.timer, Relaxed);
+        view.limits_reads.store(wish.limits_reads.into(), Relaxed);
+        if self.env.runs.any() {
+            self.show_runs();
+        }
+    }
+
+    #[inline(never)]
+    fn show_runs(&mut self) {
         let mut runs = 0;
         while let Some(queue) = self.env.runs.take() {
             runs |= 1 << (queue.0 & 63);
         }
-        if runs != 0 {
-            self.view.runs.store(self.view.runs.load(Relaxed) | runs, Relaxed);
-            self.freshen();
-        }
+        self.view.runs.store(self.view.runs.load(Relaxed) | runs, Relaxed);
+        self.freshen();
     }
 
     fn settle_size(&mut self) {
-        let limit = self.env.device.max_sectors;
-        // A page, the least that the kernel takes.
-        let most = self.sched.max_sectors(limit).min(limit).max(Sectors(8));
-        self.view.max_sectors.store(most.0 as u32, Relaxed);
+        self.view.max_sectors.store(self.sched.size(&self.env), Relaxed);
     }
 
     fn wait(&mut self, by: i32) {
@@ -186,44 +180,46 @@ impl<'v> Queue<'v> {
     // --- requests ---------------------------------------------------------------------------------
 
     /// A request that the core does not know: its handle, and which merges it is open to. Inserted is it at once, unless it
-    /// could be merged before that: then `insert` follows. `None`: there is no room for it.
-    pub fn arrive(&mut self, now: Instant, a: &Arrival, at: At, rq: Rq) -> Option<Arrived> {
+    /// could be merged before that: then `insert` follows. `alone`: it finds nothing to join, as the caller knows. `None`:
+    /// there is no room for it.
+    pub fn arrive(
+        &mut self,
+        now: Instant,
+        told: impl FnOnce() -> Told,
+        at: At,
+        alone: bool,
+        rq: Rq,
+    ) -> Option<Arrived> {
         let now = self.clock(now);
-        let id = self.env.requests.add_bare(&a.io, a.alloc, a.began, a.sync, a.queue)?;
+        let id = self.env.requests.add_bare(told)?;
         self.of[id.index()] = rq;
-        self.sched.prepare(now, id, &mut self.env.cx());
-        let open = match at {
-            At::Head => Open::Closed,
-            At::Tail => self.open(id),
+        let how = Entrance {
+            at,
+            // The elevator's merge tables are not for a scheduler that searches itself.
+            tables: self.entry.search == Search::Elevator,
+            // Only what waits can be joined.
+            alone: alone || self.view.waiting() == 0,
         };
-        // Only what waits can be joined.
-        let inserted = open != Open::Full || self.view.waiting() == 0;
-        if inserted {
-            self.take_in(now, id, at);
+        let entered = self.sched.enter(now, id, how, &mut self.env);
+        if entered.inserted {
+            self.came(entered.wish);
         }
-        Some(Arrived { id: word(id), open, inserted })
-    }
-
-    #[inline]
-    fn take_in(&mut self, now: Instant, id: ReqId, at: At) {
-        self.sched.insert(now, id, at, &mut self.env.cx());
-        self.wait(1);
-        self.freshen();
-        self.settle();
-    }
-
-    fn open(&mut self, id: ReqId) -> Open {
-        // The elevator's merge tables are not for a scheduler that searches itself.
-        match self.entry.search {
-            Search::Own => Open::Closed,
-            Search::Elevator => self.sched.open(id, &self.env.cx()),
-        }
+        Some(Arrived { id: word(id), open: entered.open, inserted: entered.inserted })
     }
 
     /// The scheduler takes it in.
     pub fn insert(&mut self, now: Instant, id: u64, at: At) {
         let now = self.clock(now);
-        self.take_in(now, id_of(id), at);
+        let wish = self.sched.take_in(now, id_of(id), at, &mut self.env);
+        self.came(wish);
+    }
+
+    #[inline]
+    fn came(&mut self, wish: Wish) {
+        let view = self.view;
+        view.waiting.store(view.waiting.load(Relaxed).wrapping_add(1), Relaxed);
+        view.fresh.store(self.all, Relaxed);
+        self.show(view, wish);
     }
 
     /// What a run of hardware queue `queue` sends to the device; asked again after `Again`.
@@ -235,31 +231,32 @@ impl<'v> Queue<'v> {
             }
             self.bringing_back = false;
         }
-        let found = match self.sched.dispatch(now, queue, &mut self.env.cx()) {
+        let (found, wish) = self.sched.give(now, queue, &mut self.env);
+        let found = match found {
             Dispatch::Issue(id) => {
                 self.env.requests.get_mut(id).issued = now;
                 self.wait(-1);
                 Found::Issue(self.of[id.index()])
             }
-            Dispatch::Idle => match self.bring_back(now) {
-                Some(found) => {
-                    self.bringing_back = true;
-                    found
-                }
-                None => {
-                    if !self.sched.has_work() {
-                        self.nothing_new(queue);
-                    }
-                    Found::Nothing
-                }
-            },
+            Dispatch::Idle => return self.idle(now, queue),
             Dispatch::Empty => {
                 self.nothing_new(queue);
                 Found::Nothing
             }
         };
-        self.settle();
+        self.show(self.view, wish);
         found
+    }
+
+    #[inline(never)]
+    fn idle(&mut self, now: Instant, queue: QueueId) -> Found {
+        let found = self.bring_back(now);
+        self.bringing_back = found.is_some();
+        if found.is_none() && !self.sched.has_work() {
+            self.nothing_new(queue);
+        }
+        self.settle();
+        found.unwrap_or(Found::Nothing)
     }
 
     fn bring_back(&mut self, now: Instant) -> Option<Found> {
@@ -270,7 +267,10 @@ impl<'v> Queue<'v> {
 
     /// Which merges a request is open to that comes back from where it has waited apart.
     pub fn open_again(&mut self, id: u64) -> Open {
-        self.open(id_of(id))
+        match self.entry.search {
+            Search::Own => Open::Closed,
+            Search::Elevator => self.sched.open(id_of(id), &self.env.cx()),
+        }
     }
 
     fn nothing_new(&mut self, queue: QueueId) {
@@ -288,41 +288,39 @@ impl<'v> Queue<'v> {
         !self.env.closed.is_empty()
     }
 
-    fn remove(&mut self, id: ReqId) {
-        self.of[id.index()] = 0;
-        self.env.requests.remove(id);
-    }
-
     /// The device has served it; it is forgotten.
     pub fn complete(&mut self, now: Instant, id: u64) {
         let (now, id) = (self.clock(now), id_of(id));
-        self.sched.complete(now, id, &mut self.env.cx());
-        self.remove(id);
-        self.freshen();
-        self.settle();
-        self.settle_size();
+        let (size, wish) = self.sched.end(now, id, &mut self.env);
+        self.of[id.index()] = 0;
+        let view = self.view;
+        view.fresh.store(self.all, Relaxed);
+        view.max_sectors.store(size, Relaxed);
+        self.show(view, wish);
     }
 
     /// A request with a scheduler's tag that has passed the scheduler by is over: a flush command or the data of a flush
     /// sequence (`issued` says when it went to the device), or, unissued, what a process asked for by a flush.
-    pub fn bypassed(&mut self, now: Instant, a: &Arrival, issued: Option<Instant>) {
+    pub fn bypassed(&mut self, now: Instant, told: Told, issued: Option<Instant>) {
         let now = self.clock(now);
         // Only the scheduler's statistics want it: one that finds no room is left out.
-        let added = self.env.requests.add_bare(&a.io, a.alloc, a.began, a.sync, a.queue);
+        let added = self.env.requests.add_bare(|| told);
         let Some(id) = added else { return };
         self.env.requests.get_mut(id).issued = issued.unwrap_or(Instant::ZERO);
         match issued {
             Some(_) => self.sched.complete_bypassed(now, id, &mut self.env.cx()),
             None => self.sched.complete_unsent(now, id, &mut self.env.cx()),
         }
-        self.env.requests.remove(id);
+        self.env.requests.remove_bare(id);
         self.freshen();
         self.settle();
     }
 
     /// It goes away without having been served.
     pub fn forget(&mut self, id: u64) {
-        self.remove(id_of(id));
+        let id = id_of(id);
+        self.of[id.index()] = 0;
+        self.env.requests.remove_bare(id);
     }
 
     /// The kernel has found it at a limit, and lets nothing join it any more.
@@ -341,9 +339,10 @@ impl<'v> Queue<'v> {
         self.settle();
     }
 
-    /// The scheduler wants to hear of flush commands; it may limit reads; it decides by who asks.
+    /// The scheduler wants to hear of flush commands; it decides by who asks; whatever comes may join what waits.
     pub fn wants(&self) -> [bool; 3] {
-        [self.sched.hears_flushes(), self.sched.limits_reads(), self.sched.knows_procs()]
+        let opens_all = self.entry.search == Search::Elevator && self.sched.opens_all();
+        [self.sched.hears_flushes(), self.sched.knows_procs(), opens_all]
     }
 
     /// A flush command goes to the device or is over.

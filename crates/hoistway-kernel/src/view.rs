@@ -8,8 +8,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 #[derive(Debug)]
 #[repr(C)]
 pub struct View {
-    /// Where the stack was when the shim entered; the first member, for assembly writes it.
+    /// Where the stack was when the shim entered, and the registers that a call keeps; the first members, for assembly
+    /// writes them.
     stack: AtomicU64,
+    kept: [AtomicU64; 5],
     /// The core, a [`crate::queue::Queue`]; null before it is built and after it has ended.
     pub(crate) core: AtomicPtr<c_void>,
     /// When `hw_timer` must be called, ns; `u64::MAX`: not at all.
@@ -22,6 +24,9 @@ pub struct View {
     pub(crate) waiting: AtomicU32,
     /// The largest request to build, in sectors.
     pub(crate) max_sectors: AtomicU32,
+    /// 1: `hw_depth` may answer a read with a limit; 0: it need not be asked.
+    pub(crate) limits_reads: AtomicU32,
+    unused: AtomicU32,
 }
 
 impl View {
@@ -29,12 +34,15 @@ impl View {
     pub const fn new() -> View {
         View {
             stack: AtomicU64::new(0),
+            kept: [const { AtomicU64::new(0) }; 5],
             core: AtomicPtr::new(null_mut()),
             next_timer: AtomicU64::new(u64::MAX),
             runs: AtomicU64::new(0),
             fresh: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             max_sectors: AtomicU32::new(0),
+            limits_reads: AtomicU32::new(0),
+            unused: AtomicU32::new(0),
         }
     }
 
@@ -61,6 +69,13 @@ impl View {
     /// The largest request to build, in sectors.
     pub fn max_sectors(&self) -> u32 {
         self.max_sectors.load(Relaxed)
+    }
+}
+
+impl View {
+    /// Whether a read is asked for a limit.
+    pub fn limits_reads(&self) -> bool {
+        self.limits_reads.load(Relaxed) != 0
     }
 }
 

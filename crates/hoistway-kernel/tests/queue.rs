@@ -2,10 +2,10 @@
 //! requests that come back, groups that go and processes whose numbers are used again.
 
 use hoistway::knob::KnobErrorKind;
-use hoistway::request::Side;
+use hoistway::request::{Side, Told};
 use hoistway::sched::{At, Entry, Open, SCHEDULERS};
 use hoistway::{Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Op, ProcId, QueueId, Sectors};
-use hoistway_kernel::queue::{Arrival, Arrived, Found, Queue, Rq};
+use hoistway_kernel::queue::{Arrived, Found, Queue, Rq};
 use hoistway_kernel::view::View;
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl<'v> Shim<'v> {
         Instant::from_nanos(self.now)
     }
 
-    fn arrival(&self, dice: &mut Dice) -> Arrival {
+    fn arrival(&self, dice: &mut Dice) -> Told {
         let write = dice.below(2) == 1;
         let some = |list: usize, dice: &mut Dice| dice.below(list as u64 + 1) as usize;
         let proc = some(self.procs.len(), dice);
@@ -77,13 +77,13 @@ impl<'v> Shim<'v> {
         };
         let sync = !write || io.flags.any(Flags::SYNC);
         let now = self.instant();
-        Arrival { io, sync, queue: QueueId(io.cpu as u16), alloc: now, began: now }
+        Told { io, sync, queue: QueueId(io.cpu as u16), alloc: now, began: now }
     }
 
     fn arrive(&mut self, dice: &mut Dice) {
         let (rq, now) = (self.next, self.instant());
         let arrival = self.arrival(dice);
-        let Some(arrived) = self.queue.arrive(now, &arrival, At::Tail, rq) else { return };
+        let Some(arrived) = self.queue.arrive(now, || arrival, At::Tail, false, rq) else { return };
         self.next += 1;
         let id = self.take_in(now, arrived);
         assert!(self.waiting.insert(rq, id).is_none());
@@ -244,7 +244,8 @@ fn a_full_table_refuses_and_a_neighbour_is_one_that_waits() {
         let mut arrival = shim.arrival(&mut dice);
         (arrival.io.start, arrival.io.sectors) = (Sectors(n as u64 * 8), Sectors(8));
         arrival.io.op = Op::Read;
-        let arrived = shim.queue.arrive(shim.instant(), &arrival, At::Tail, n + 1).unwrap();
+        let arrived =
+            shim.queue.arrive(shim.instant(), || arrival, At::Tail, false, n + 1).unwrap();
         assert_eq!((arrived.open, arrived.inserted), (Open::Full, n == 0));
         if !arrived.inserted {
             assert_eq!(view.waiting(), n as u32);
@@ -254,15 +255,65 @@ fn a_full_table_refuses_and_a_neighbour_is_one_that_waits() {
         handles.push(arrived.id);
     }
     let arrival = shim.arrival(&mut dice);
-    assert!(shim.queue.arrive(shim.instant(), &arrival, At::Tail, 999).is_none());
+    assert!(shim.queue.arrive(shim.instant(), || arrival, At::Tail, false, 999).is_none());
     assert_eq!(shim.queue.neighbour(handles[5], Side::Back), Some(7));
     assert_eq!(shim.queue.neighbour(handles[0], Side::Front), None);
 }
 
-fn read(proc: ProcId, group: GroupId, start: u64) -> Arrival {
+fn read(proc: ProcId, group: GroupId, start: u64) -> Told {
     let io = Io { group, ..Io::read(0, proc, start, 8) };
     let now = Instant::from_nanos(1);
-    Arrival { io, sync: true, queue: QueueId(0), alloc: now, began: now }
+    Told { io, sync: true, queue: QueueId(0), alloc: now, began: now }
+}
+
+/// The shim looks for what a request joins before the core hears of it, and then says that there is nothing.
+#[test]
+fn who_opens_all_takes_in_at_once_what_joins_nothing() {
+    let mut names = Vec::new();
+    for entry in SCHEDULERS.iter().copied().filter(|entry| entry.name != "none") {
+        let (view, mut dice) = (View::new(), Dice(31));
+        let mut shim = Shim::new(entry, &view);
+        let opens_all = shim.queue.wants()[2];
+        let mut opened = [0; 2];
+        for rq in 1..=40 {
+            let (now, arrival) = (shim.instant(), shim.arrival(&mut dice));
+            let (waited, alone) = (view.waiting(), rq % 2 == 0);
+            let arrived = shim.queue.arrive(now, || arrival, At::Tail, alone, rq).unwrap();
+            opened[usize::from(arrived.open == Open::Full)] += 1;
+            let asks = arrived.open == Open::Full && waited > 0 && !alone;
+            assert_eq!(arrived.inserted, !asks, "{}", entry.name);
+            shim.take_in(now, arrived);
+            assert_eq!(view.waiting(), waited + 1);
+        }
+        assert!(!opens_all || opened[0] == 0, "{}", entry.name);
+        if opens_all {
+            names.push(entry.name);
+        }
+    }
+    assert!(names.contains(&"mq-deadline") && names.contains(&"bfq"), "{names:?}");
+    assert!(!names.contains(&"kyber") && !names.contains(&"k2"), "{names:?}");
+}
+
+/// A reader who shares with nobody has all requests, and is asked for no limit until they run out.
+#[test]
+fn bfq_asks_for_limits_of_reads_where_several_share() {
+    let view = View::new();
+    let mut shim = Shim::new(hoistway::sched::find("bfq").unwrap(), &view);
+    let procs = [4, 4].map(|level| shim.queue.add_proc(IoPrio::be(level)));
+    let mut add = |proc: ProcId, rq: Rq| {
+        let arrival = read(proc, GroupId::ROOT, 64 * rq as u64);
+        shim.queue.arrive(shim.instant(), || arrival, At::Tail, true, rq).unwrap();
+        let io = read(proc, GroupId::ROOT, 0).io;
+        let limits = procs.map(|proc| shim.queue.depth(shim.instant(), &Io { proc, ..io }));
+        (view.limits_reads(), limits)
+    };
+    for rq in 1..64 {
+        assert_eq!(add(procs[0], rq), (false, [None; 2]));
+    }
+    // The device has 64.
+    assert_eq!(add(procs[0], 64), (true, [Some(1), None]));
+    let (asked, limits) = add(procs[1], 65);
+    assert!(asked && limits[0] == Some(1), "{limits:?}");
 }
 
 #[test]
@@ -277,7 +328,7 @@ fn what_has_reached_a_limit_is_passed_over() {
     for (rq, start) in [(1, 8), (2, 24)] {
         let now = shim.instant();
         let arrival = read(proc, GroupId::ROOT, start);
-        let arrived = shim.queue.arrive(now, &arrival, At::Tail, rq).unwrap();
+        let arrived = shim.queue.arrive(now, || arrival, At::Tail, false, rq).unwrap();
         // It searches by itself, and so nothing is looked for before it has it.
         assert!(arrived.inserted);
         handles.push(arrived.id);
@@ -300,7 +351,7 @@ fn who_is_not_waited_for_any_more_leaves_no_timer() {
     let proc = queue.add_proc(IoPrio::NONE);
     let groups = [1, 2].map(|n| queue.add_group(Instant::from_nanos(n), GroupId::ROOT));
     let now = Instant::from_nanos(10);
-    let arrived = queue.arrive(now, &read(proc, groups[0], 8), At::Tail, 1).unwrap();
+    let arrived = queue.arrive(now, || read(proc, groups[0], 8), At::Tail, false, 1).unwrap();
     assert!(arrived.inserted, "there is nothing to join");
     let id = arrived.id;
     assert_eq!(queue.dispatch(now, QueueId(0)), Found::Issue(1));
@@ -419,25 +470,29 @@ fn without(want: usize) -> impl Iterator<Item = &'static Entry> {
     SCHEDULERS.iter().copied().filter(|entry| entry.name != "none").filter(lacks)
 }
 
-/// The kernel does not ask those that say so.
+/// The kernel asks nobody who says so at the time.
 #[test]
 fn who_limits_no_reads_gives_none_a_limit() {
-    let names: Vec<&str> = without(1).map(|entry| entry.name).collect();
-    assert_eq!(names, ["mq-deadline", "kyber"]);
-    for entry in without(1) {
+    let mut never = Vec::new();
+    for entry in SCHEDULERS.iter().copied().filter(|entry| entry.name != "none") {
         let (view, mut dice) = (View::new(), Dice(11));
-        let (mut shim, mut writes) = (Shim::new(entry, &view), 0);
+        let (mut shim, mut unasked, mut limited) = (Shim::new(entry, &view), 0, [0; 2]);
         for _ in 0..20_000 {
             shim.turn(&mut dice);
             let (now, io) = (shim.instant(), shim.arrival(&mut dice).io);
             let limit = shim.queue.depth(now, &io);
-            match io.op {
-                Op::Read => assert_eq!(limit, None, "{}", entry.name),
-                _ => writes += u32::from(limit.is_some()),
-            }
+            let asked = io.op != Op::Read || view.limits_reads();
+            assert!(asked || limit.is_none(), "{}", entry.name);
+            unasked += u32::from(!asked);
+            limited[usize::from(io.op == Op::Read)] += u32::from(limit.is_some());
         }
-        assert!(writes > 1000, "{}: writes are limited", entry.name);
+        match (entry.name, unasked) {
+            (name, 5000..) => never.push((name, limited[0] > 1000, limited[1])),
+            ("bfq", n) => assert!(n > 0 && limited[1] > 1000, "{n} {limited:?}"),
+            (_, n) => assert_eq!(n, 0, "{}", entry.name),
+        }
     }
+    assert_eq!(never, [("mq-deadline", true, 0), ("kyber", true, 0)]);
 }
 
 /// The kernel tells those that say so of nobody.
@@ -451,7 +506,7 @@ fn who_does_not_know_processes_decides_the_same_without_them() {
         shim.issued
     };
     let mut names = Vec::new();
-    for entry in without(2) {
+    for entry in without(1) {
         assert_eq!(issued(entry, false), issued(entry, true), "{}", entry.name);
         names.push(entry.name);
     }

@@ -79,7 +79,8 @@ impl Runs {
     }
 
     /// Some run has been asked for.
-    pub(crate) fn any(&self) -> bool {
+    #[inline]
+    pub fn any(&self) -> bool {
         self.asked_for > 0
     }
 
@@ -159,6 +160,7 @@ impl Env {
     }
 
     /// The context of one call.
+    #[inline]
     pub fn cx(&mut self) -> Cx<'_> {
         Cx {
             requests: &self.requests,

@@ -304,6 +304,21 @@ impl Request {
     }
 }
 
+/// A request without its bios, as somebody tells of it who keeps them.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// The I/O.
+    pub io: Io,
+    /// Somebody waits for it.
+    pub sync: bool,
+    /// Its hardware queue.
+    pub queue: QueueId,
+    /// When it was asked for, before any wait for a tag.
+    pub alloc: Instant,
+    /// When it had its tag.
+    pub began: Instant,
+}
+
 /// All requests and bios. Bounded; nothing allocates after construction.
 #[derive(Debug)]
 pub struct Requests {
@@ -323,6 +338,7 @@ impl Requests {
     }
 
     /// Number of requests that exist.
+    #[inline]
     pub fn len(&self) -> usize {
         self.requests.len()
     }
@@ -402,17 +418,13 @@ impl Requests {
         self.requests.insert_with(made).map(ReqId)
     }
 
-    /// Makes a request of an I/O whose bios somebody else keeps; `None` when the table is full.
+    /// Makes a request of an I/O whose bios somebody else keeps; `None` when the table is full, and nothing is asked for.
     #[inline]
-    pub fn add_bare(
-        &mut self,
-        io: &Io,
-        alloc: Instant,
-        began: Instant,
-        sync: bool,
-        queue: QueueId,
-    ) -> Option<ReqId> {
-        let made = |handle| Request::bare(ReqId(handle), io, alloc, began, sync, queue);
+    pub fn add_bare(&mut self, told: impl FnOnce() -> Told) -> Option<ReqId> {
+        let made = |handle| {
+            let Told { io, alloc, began, sync, queue } = told();
+            Request::bare(ReqId(handle), &io, alloc, began, sync, queue)
+        };
         self.requests.insert_with(made).map(ReqId)
     }
 
@@ -473,6 +485,13 @@ impl Requests {
         self.requests.discard(id.0);
     }
 
+    /// Frees a request that [`Requests::add_bare`] made.
+    #[inline]
+    pub fn remove_bare(&mut self, id: ReqId) {
+        debug_assert!(self[id].first_io.is_none());
+        self.requests.discard(id.0);
+    }
+
     /// Frees a request but not its bios: the caller finishes them one by one.
     #[inline(always)]
     pub(crate) fn remove_keeping_bios(&mut self, id: ReqId) -> Option<BioId> {
@@ -517,7 +536,7 @@ impl Requests {
     /// The flush machine's own command.
     pub(crate) fn add_flush(&mut self, now: Instant, queue: QueueId) -> Option<ReqId> {
         let io = Io { op: Op::Flush, ..Io::read(0, ProcId::NONE, 0, 0) };
-        self.add_bare(&io, now, now, true, queue)
+        self.add_bare(|| Told { io, sync: true, queue, alloc: now, began: now })
     }
 
     /// Changes a request; the scheduler must be told where that matters.

@@ -245,6 +245,10 @@ impl K2 {
 }
 
 impl Scheduler for K2 {
+    fn opens_all(&self) -> bool {
+        false
+    }
+
     /// No request joins another at its insertion, and none does in the paper's version.
     fn open(&self, _id: ReqId, _cx: &Cx<'_>) -> Open {
         if self.conf.paper { Open::Closed } else { Open::ToBios }

@@ -8,6 +8,8 @@ mod chunk;
 mod lane;
 mod seek;
 mod software_queue;
+#[cfg(feature = "kernel")]
+mod steps;
 mod tick;
 mod twins;
 
@@ -32,6 +34,8 @@ use crate::stage::{Stage, StageInfo};
 use crate::target::TargetState;
 use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use alloc::boxed::Box;
+#[cfg(feature = "kernel")]
+pub use steps::{Entered, Entrance, Steps, Wish};
 pub use twins::{TWINS, find_or_twin, twin};
 
 /// Which tags a bio may have when it asks for one.
@@ -119,6 +123,13 @@ pub struct QueueUse {
     pub in_service: bool,
 }
 
+/// Several calls in one, where a kernel drives a scheduler.
+#[cfg(not(feature = "kernel"))]
+pub trait Steps {}
+
+#[cfg(not(feature = "kernel"))]
+impl<S: Scheduler> Steps for S {}
+
 /// One I/O scheduler for one device.
 ///
 /// The contract, tested once for all implementations: every insertion is answered by exactly one
@@ -128,7 +139,7 @@ pub struct QueueUse {
 /// needed; afterwards `next_timer()` is in the future or `None`. A scheduler that answers `Idle` and
 /// waits for time alone must say until when by `next_timer`, and its `timer` asks for the run
 /// ([`Cx::run`]).
-pub trait Scheduler: Stage {
+pub trait Scheduler: Stage + Steps {
     /// Which tags this bio may have. Asked once, when the bio first asks for a tag, and kept while its
     /// submitter waits (legacy: at every try); never for a flush or a bio with PREFLUSH or FUA in the
     /// multi-queue profile.
@@ -144,6 +155,11 @@ pub trait Scheduler: Stage {
     /// open to merging is so until it is issued or the scheduler says [`Cx::close`].
     fn open(&self, _id: ReqId, _cx: &Cx<'_>) -> Open {
         Open::Full
+    }
+
+    /// Whether `open` answers [`Open::Full`] for every request: then a kernel may look for what it joins before it asks.
+    fn opens_all(&self) -> bool {
+        true
     }
 
     /// Takes the request in.
@@ -198,8 +214,8 @@ pub trait Scheduler: Stage {
         false
     }
 
-    /// Whether `depth_limit` may answer a read with a limit: where it never does, a kernel need not ask.
-    fn limits_reads(&self) -> bool {
+    /// Whether `depth_limit` may answer a read with a limit as things stand: where not, a kernel need not ask.
+    fn limits_reads(&self, _cx: &Cx<'_>) -> bool {
         true
     }
 

@@ -484,7 +484,7 @@ impl MqDeadline {
 }
 
 impl Scheduler for MqDeadline {
-    fn limits_reads(&self) -> bool {
+    fn limits_reads(&self, _cx: &Cx<'_>) -> bool {
         false
     }
 
@@ -504,6 +504,7 @@ impl Scheduler for MqDeadline {
         }
     }
 
+    #[inline(always)]
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let slot = id.slot();
         let r = &cx.requests[id];
@@ -527,6 +528,7 @@ impl Scheduler for MqDeadline {
         Run::Usual
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
         if self.waiting == 0 {
             return Dispatch::Empty;
@@ -563,6 +565,7 @@ impl Scheduler for MqDeadline {
         self.pick_of(&[RT, BE, IDLE], tick, i64::MAX).map(|(_, id)| id)
     }
 
+    #[inline(always)]
     fn complete(&mut self, _now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
         self.finish(id);
     }

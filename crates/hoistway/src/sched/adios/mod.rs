@@ -601,6 +601,10 @@ impl Scheduler for Adios {
         slot.place = AdiosPlace::Nowhere;
     }
 
+    fn opens_all(&self) -> bool {
+        false
+    }
+
     fn open(&self, id: ReqId, cx: &Cx<'_>) -> Open {
         let released = self.slots[id.index()].place == AdiosPlace::Released;
         let to_a_tree = self.learned && !self.holding && !self.is_barrier(cx.requests[id].op);

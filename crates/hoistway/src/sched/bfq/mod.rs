@@ -277,6 +277,13 @@ impl Scheduler for Bfq {
         self.pool_limit(io, cx)
     }
 
+    /// A read's limit is a share in all requests: who shares with nobody reaches it where there is no request left.
+    #[inline]
+    fn limits_reads(&self, cx: &Cx<'_>) -> bool {
+        self.fair.shared() || cx.requests.len() >= cx.device.nr_requests as usize
+    }
+
+    #[inline(always)]
     fn prepare(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.clock(now);
         let requests = cx.requests;
@@ -284,6 +291,7 @@ impl Scheduler for Bfq {
         self.tidy(now);
     }
 
+    #[inline(always)]
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         self.clock(now);
         self.insert_request(now, id.into(), at, cx);
@@ -291,6 +299,7 @@ impl Scheduler for Bfq {
         Run::Usual
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
         self.clock(now);
         let answer = self.dispatch_one(now, cx);
@@ -298,6 +307,7 @@ impl Scheduler for Bfq {
         answer
     }
 
+    #[inline(always)]
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.clock(now);
         self.completed(now, id.into(), cx);

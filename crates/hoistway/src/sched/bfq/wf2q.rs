@@ -112,6 +112,8 @@ pub(super) struct GroupNode {
     idle_class_last: Option<Instant>,
     /// Its entity in the node above; `NONE` for the root.
     pub entity: EntityNo,
+    /// Its entities that are tracked.
+    tracked: u32,
     /// Its queues that are busy or have requests in flight (4.3).
     pub queues: u32,
     /// Counted as a group with pending requests (4.3, base 6.1).
@@ -153,6 +155,8 @@ pub(super) struct FairQueue {
     idle_nodes: Nodes<VTime>,
     pub nodes: Rows<NodeNo, GroupNode>,
     pub census: Census,
+    /// Nodes in which more than one entity is tracked.
+    shared: u32,
     pub rules: FairRules,
     /// Weights are counted (4.3); `bfq-v1` knows no symmetry.
     pub count_weights: bool,
@@ -172,6 +176,7 @@ impl FairQueue {
             idle_nodes: Nodes::new(0),
             nodes: Rows::new(),
             census: Census::new(),
+            shared: 0,
             rules,
             count_weights: true,
             active_list: List::new(),
@@ -201,6 +206,7 @@ impl FairQueue {
             cached: EntityNo::NONE,
             idle_class_last: (entity.is_none() || self.rules.fix_group_ticket).then_some(now),
             entity,
+            tracked: 0,
             queues: 0,
             pending: false,
         })
@@ -234,11 +240,6 @@ impl FairQueue {
     pub fn tree(&self, e: EntityNo) -> &ServiceTree {
         let ent = &self.ents[e];
         &self.nodes[ent.node].trees[ent.class]
-    }
-
-    fn tree_mut(&mut self, e: EntityNo) -> &mut ServiceTree {
-        let ent = &self.ents[e];
-        &mut self.nodes[ent.node].trees[ent.class]
     }
 
     /// The queues on an active set, the latest insertion first.
@@ -327,9 +328,7 @@ impl FairQueue {
             let ent = &mut self.ents[e];
             debug_assert!(!ent.tracked && ent.on == On::None);
             ent.start = base;
-            ent.tracked = true;
-            let weight = u64::from(ent.weight);
-            self.tree_mut(e).wsum += weight;
+            self.track(e);
         }
         let child = self.ents[e].child;
         if child.is_some() && !self.nodes[child].pending {
@@ -475,14 +474,31 @@ impl FairQueue {
         }
     }
 
+    fn track(&mut self, e: EntityNo) {
+        let ent = &mut self.ents[e];
+        ent.tracked = true;
+        let node = &mut self.nodes[ent.node];
+        node.trees[ent.class].wsum += u64::from(ent.weight);
+        node.tracked += 1;
+        self.shared += u32::from(node.tracked == 2);
+    }
+
     fn untrack(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         ent.tracked = false;
         if ent.dying {
             self.loose.push(e.queue());
         }
-        let weight = u64::from(ent.weight);
-        self.tree_mut(e).wsum -= weight;
+        let node = &mut self.nodes[ent.node];
+        node.trees[ent.class].wsum -= u64::from(ent.weight);
+        self.shared -= u32::from(node.tracked == 2);
+        node.tracked -= 1;
+    }
+
+    /// Somewhere several share: elsewhere everybody has all there is.
+    #[inline]
+    pub fn shared(&self) -> bool {
+        self.shared > 0
     }
 
     fn idle_insert(&mut self, e: EntityNo) {
@@ -754,6 +770,8 @@ impl FairQueue {
                 let sum = |e: &Entity| if e.tracked { u64::from(e.weight) } else { 0 };
                 assert_eq!(tree.wsum, self.ents.iter().filter(mine).map(sum).sum::<u64>());
             }
+            let tracked = self.ents.iter().filter(|e| e.node == n && e.tracked).count() as u32;
+            assert_eq!(node.tracked, tracked);
             assert!(node.active() == 0 || node.cached.is_some());
         }
         for (i, e) in self.ents.pairs() {
@@ -767,6 +785,7 @@ impl FairQueue {
         }
         let with =
             |f: &dyn Fn(&GroupNode) -> bool| self.nodes.iter().filter(|n| f(n)).count() as u32;
+        assert_eq!(self.shared, with(&|n| n.tracked > 1));
         assert_eq!(self.census.groups, with(&|n| n.queues > 0));
         assert_eq!(self.census.groups_pending, with(&|n| n.pending));
         let active = self.ents.iter().filter(|e| e.is_queue() && e.on == On::Active).count() as u32;

@@ -402,7 +402,7 @@ impl Kyber {
 }
 
 impl Scheduler for Kyber {
-    fn limits_reads(&self) -> bool {
+    fn limits_reads(&self, _cx: &Cx<'_>) -> bool {
         false
     }
 
@@ -420,6 +420,7 @@ impl Scheduler for Kyber {
         Depth::Word((cx.device.tag_word() * ASYNC_PERCENT / 100).max(1))
     }
 
+    #[inline(always)]
     fn insert(&mut self, _now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let r = &cx.requests[id];
         let (cpu, domain) = (r.cpu, domain_of(r.op));
@@ -448,6 +449,7 @@ impl Scheduler for Kyber {
         Run::Usual
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, _now: Instant, queue: QueueId, _cx: &mut Cx<'_>) -> Dispatch {
         let queue = usize::from(queue.0);
         let hw = &self.queues[queue];
@@ -471,6 +473,7 @@ impl Scheduler for Kyber {
         Dispatch::Idle
     }
 
+    #[inline(always)]
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.sample(now, self.slots[id.index()].domain.into(), id, cx);
         self.release(id, cx);

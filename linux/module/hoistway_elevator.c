@@ -100,8 +100,8 @@ void hw_run_these(struct hw_sched *h, u64 runs)
 }
 
 /*
- * list_add_tail and list_del_init for the list of what waits, which is ours and under our lock: without the two calls by which a
- * kernel may check them.
+ * list_add_tail and list_del_init for what comes and for what waits: lists that nobody else sees, without the calls by which a
+ * kernel may check them, for each request three times twenty instructions.
  */
 static void link_last(struct list_head *node, struct list_head *list)
 {
@@ -348,7 +348,7 @@ static void hw_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 	while (!list_empty(list)) {
 		struct request *rq = list_first_entry(list, struct request, queuelist);
 
-		list_del_init(&rq->queuelist);
+		unlink(&rq->queuelist);
 		insert(h, rq, HW_AT_HEAD(how), now, &free);
 	}
 	runs = hw_after(h);

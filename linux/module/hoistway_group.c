@@ -74,7 +74,7 @@ static void add(struct hw_sched *h, struct hw_pd *pd, u32 parent, u64 now)
 }
 
 /* The core's number of a group; the lock is held. */
-static u32 group_of(struct hw_sched *h, struct blkcg_gq *blkg, u64 now)
+static noinline u32 group_of(struct hw_sched *h, struct blkcg_gq *blkg, u64 now)
 {
 	struct hw_pd *pd = living(blkg);
 
@@ -95,7 +95,10 @@ static u32 group_of(struct hw_sched *h, struct blkcg_gq *blkg, u64 now)
 
 u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now)
 {
-	return group_of(h, bio->bi_blkg, now);
+	struct blkcg_gq *blkg = bio->bi_blkg;
+
+	/* The root has number 0. */
+	return blkg && blkg->parent ? group_of(h, blkg, now) : 0;
 }
 
 bool hw_weighed_may_have_moved(struct hw_sched *h, struct bio *bio)

@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
 /// Public on both sides and always written with the module, or never in the same build: crate, name, and why.
 const PAIRS: &[(&str, &str, &str)] = &[
     ("hoistway", "Entry", "a line of a registry: of the schedulers, and of the controllers"),
+    ("hoistway", "Steps", "with the feature `kernel`, and without"),
     ("hoistway-serve", "Tls", "with the feature `tls`, and without"),
     ("hoistway-serve", "TlsMode", "with the feature `tls`, and without"),
     ("hoistway-serve", "Relays", "with the feature `tls`, and without"),

@@ -50,12 +50,11 @@ done
 report "figure schedulers $(echo $ours | wc -w):$ours"
 
 # Where a nanosecond is an instruction (qemu -icount): what a random read costs, everything included. What it takes to begin and to
-# end is in both runs.
-reads() { # DEPTH READS: microseconds
-  local begun=${EPOCHREALTIME/./}
+# end is in both runs. By fio's clock: the shell's has in it for how long fio sleeps until it looks for its end, in steps of 10 ms.
+reads() { # DEPTH READS: milliseconds
   fio --name=r --filename=/dev/nullb0 --rw=randread --randseed=7 --norandommap --bs=4k --ioengine=libaio --direct=1 --gtod_reduce=1 \
-    --iodepth="$1" --iodepth_batch="$1" --iodepth_batch_complete="$1" --number_ios="$2" --cpus_allowed=0 >/dev/null 2>&1
-  echo $((${EPOCHREALTIME/./} - begun))
+    --iodepth="$1" --iodepth_batch="$1" --iodepth_batch_complete="$1" --number_ios="$2" --cpus_allowed=0 \
+    --output-format=terse --terse-version=3 2>/dev/null | cut -d';' -f9
 }
 if [ "$only" = cost ]; then
   part=cost
@@ -66,10 +65,10 @@ if [ "$only" = cost ]; then
     for depth in 1 16; do
       reads $depth 2000 >/dev/null
       few=$(reads $depth 2000)
-      # Of so many that a tick of the clock is less than 30 instructions of each.
+      # Of so many that a millisecond is 17 instructions of each.
       many=$(reads $depth 62000)
-      [ $many -gt $few ] || failed "$name, depth $depth: $few us, then $many us"
-      cost[$name,$depth]=$(((many - few) / 60))
+      [ "$many" -gt "$few" ] || { failed "$name, depth $depth: '$few' ms, then '$many' ms"; continue; }
+      cost[$name,$depth]=$(((many - few) * 1000 / 60))
       report "figure $name, depth $depth: ${cost[$name,$depth]} instructions per I/O"
       own=${cost[${name#h-},$depth]:-}
       [ "$name" = "${name#h-}" ] || [ -z "$own" ] || report "figure $name above the kernel's own, depth $depth: $((cost[$name,$depth] - own))"

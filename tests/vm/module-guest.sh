@@ -166,7 +166,7 @@ if wanted groups; then
 fi
 
 # A random reader beside two greedy ones on sda, under a SCHEDULER, with a TARGET of its group -> the I/Os of the greedy groups, of
-# weights 300 and 100, in heavy and light, and in share those of the reader, in thousandths of all.
+# weights 300 and 100, in heavy and light, of everybody in all, and in share those of the reader, in thousandths.
 beside() {
   local group lone
   for group in lone heavy light; do mkdir -p /sys/fs/cgroup/$group; done
@@ -183,7 +183,7 @@ beside() {
   wait
   # KiB read.
   for group in lone heavy light; do printf -v $group %d $(($(cut -d';' -f6 /tmp/$group) / 4)); done
-  share=$((1000 * lone / (lone + heavy + light + 1)))
+  all=$((lone + heavy + light + 1)) share=$((1000 * lone / all))
   for group in lone heavy light; do rmdir /sys/fs/cgroup/$group || failed "rmdir $group"; done
   report "figure $1, target=${2:-none}: I/Os of the reader $lone; of greedy groups of weights 300 and 100: $heavy and $light"
 }
@@ -216,9 +216,9 @@ if wanted targets; then
   echo "$slow target=auto" >$file
   must "it goes with the group" rmdir /sys/fs/cgroup/t
   alive "targets" vda
-  # Counts of a drive in the guest's own time, one request after the other in 2.5 ms each: nothing here goes by the host's clock,
-  # which is fast where the processor is emulated or waits for its turn. In the order of arrival the reader has one tag in 16; a
-  # target without a number has it served at least by its share, one in five.
+  # Counts of a drive in the guest, one request after the other in 2.5 ms each: not by the host's clock, by which a drive of qemu's
+  # goes. In the order of arrival the reader has one tag in 16; a target without a number has it served at least by its share, one
+  # in five. Where an emulated processor that waits for its turn leaves the drive idle half of the time, shares are not judged.
   deep=$(cat /sys/block/sda/device/queue_depth)
   echo 1 >/sys/block/sda/device/queue_depth
   echo 2500000 >/sys/bus/pseudo/drivers/scsi_debug/ndelay
@@ -226,7 +226,11 @@ if wanted targets; then
   before=$share
   beside paternoster auto
   [ $share -ge $((2 * before)) ] && ok "a target: twice the part of the drive at least" || failed "a target: of 1000 I/Os $share, without $before"
-  [ "$heavy" -gt "$light" ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
+  if [ $all -lt 3000 ]; then
+    report "figure weights are not judged: $all I/Os where the drive has time for 6000"
+  else
+    [ "$heavy" -gt "$light" ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
+  fi
   alive "targets kept" sda
   echo "$deep" >/sys/block/sda/device/queue_depth
   echo 1 >/sys/bus/pseudo/drivers/scsi_debug/delay

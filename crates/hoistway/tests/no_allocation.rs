@@ -153,7 +153,7 @@ fn controllers_allocate_nothing_after_warming_up() {
             world.input(Input::Write { group, file: "io.max".into(), line });
             world.groups[i] = group;
         }
-        for _ in 0..150_000 {
+        for _ in 0..300_000 {
             world.step();
         }
         let (before, finished) = (counting::allocations(), world.finished);

@@ -7,7 +7,7 @@ use crate::world::control::{Gauges, add_groups, install};
 use crate::world::machine::{command_of, request_of};
 use crate::world::record::{DeviceStats, Served};
 use crate::world::step::{Recorder, Step};
-use hoistway::stack::IoError;
+use hoistway::stack::{IoError, StackError};
 use hoistway::stage::Change;
 use hoistway::{GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, Profile, ReqId};
 use hoistway::{Sectors, Stack};
@@ -172,13 +172,10 @@ impl<R: Recorder> Core<R> {
         if R::LISTENS {
             self.recorder.step(self.now, Step::Submit(&io));
         }
+        let (op, start, sectors) = (io.op, io.start, io.sectors);
         let result = self.stack.handle(self.now, Input::Submit(io));
         self.drain(owner);
-        result.map_err(|error| {
-            let (start, sectors) = (io.start.0, io.sectors.0);
-            let what = format!("{:?} of {sectors} sectors at {start} is refused: {error}", io.op);
-            JobError::Parameter { of: "trace".into(), message: what }
-        })
+        result.map_err(|error| refused(op, start, sectors, error))
     }
 
     pub fn change(&mut self, change: Change, owner: &mut impl Owner) {
@@ -225,6 +222,17 @@ impl<R: Recorder> Core<R> {
         self.adapter.handle(self.now, command);
         self.touched = true;
     }
+}
+
+#[cold]
+fn refused(
+    op: Op,
+    Sectors(start): Sectors,
+    Sectors(sectors): Sectors,
+    error: StackError,
+) -> JobError {
+    let message = format!("{op:?} of {sectors} sectors at {start} is refused: {error}");
+    JobError::Parameter { of: "trace".into(), message }
 }
 
 /// Beginning of the digest.

@@ -13,23 +13,23 @@ pub const ALL: &str = "all";
 impl<F: Feed, R: Recorder> Replay<'_, F, R> {
     /// The first record is that of all processes together, the target; those of the processes follow.
     pub(super) fn outcome(mut self) -> Result<(Outcome, Ended), JobError> {
-        let (now, counters) = (self.core.now, self.core.stack.counters());
-        let flights = self.actors.flights.iter();
+        let (now, counters) = (self.scene.core.now, self.scene.core.stack.counters());
+        let flights = self.scene.actors.flights.iter();
         let pieces: u64 = flights.map(|f| u64::from(f.left)).sum();
         // Nothing is lost: what was submitted has been finished or is still under way.
         assert!(counters.submitted - counters.finished <= pieces, "I/Os of the recording");
-        assert_eq!(counters.issued, counters.completed + self.core.stats.outstanding);
-        self.ended.end = now;
-        self.ended.timeline = self.core.timeline;
+        assert_eq!(counters.issued, counters.completed + self.scene.core.stats.outstanding);
+        self.scene.ended.end = now;
+        self.scene.ended.timeline = self.scene.core.timeline;
         // In closed loop recorded times mean nothing for the end.
-        let last = if self.actors.closed { Instant::ZERO } else { self.ended.last };
+        let last = if self.scene.actors.closed { Instant::ZERO } else { self.scene.ended.last };
         let end = now.max(last).max(Instant::from_nanos(1));
-        let procs = procs_of(self.actors, end);
-        let stats = &mut self.core.stats;
+        let procs = procs_of(self.scene.actors, end);
+        let stats = &mut self.scene.core.stats;
         stats.coarsen(common_length(stats.interval(), end));
         stats.cut(end);
         stats.end(counters.merged);
-        let stack = &mut self.core.stack;
+        let stack = &mut self.scene.core.stack;
         let (scheduler, entry) = (stack.scheduler(), stack.scheduler_entry());
         let tunables = (entry.tunables.iter())
             .filter_map(|t| scheduler.value(t.name).map(|v| (t.name.to_string(), v)))
@@ -44,21 +44,21 @@ impl<F: Feed, R: Recorder> Replay<'_, F, R> {
             procs,
             measured: end - Instant::ZERO,
             tunables,
-            host_figures: figures_of(&self.ended),
+            host_figures: figures_of(&self.scene.ended),
             scheduler_figures,
             controller_figures,
             files: files(stack),
             targets: targets(stack),
-            monitor: self.core.monitor.finish(Instant::ZERO),
+            monitor: self.scene.core.monitor.finish(Instant::ZERO),
             begin: Instant::ZERO,
             end: now,
-            commands_total: self.core.stats.issued,
-            trace_digest: self.core.timeline,
-            trace: self.core.stack.trace_mut().take(),
-            device: self.core.stats.finish(end),
+            commands_total: self.scene.core.stats.issued,
+            trace_digest: self.scene.core.timeline,
+            trace: self.scene.core.stack.trace_mut().take(),
+            device: self.scene.core.stats.finish(end),
             ..Outcome::default()
         };
-        Ok((outcome, self.ended))
+        Ok((outcome, self.scene.ended))
     }
 }
 

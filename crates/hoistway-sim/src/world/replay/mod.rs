@@ -304,6 +304,11 @@ impl Actors {
         }
     }
 
+    fn push(&mut self, waiting: Waiting) {
+        self.waiting += 1;
+        self.all[waiting.arrival.proc as usize].queue.push_back(waiting);
+    }
+
     fn take_flight(&mut self, flight: ReplayedIo) -> u32 {
         match self.free.pop() {
             Some(slot) => {
@@ -318,18 +323,23 @@ impl Actors {
     }
 }
 
+/// What a step of a process changes. Apart from what the feed has read, so that a step is done where it lies.
+struct Scene<R> {
+    core: Core<R>,
+    actors: Actors,
+    ended: Ended,
+}
+
 /// A replay under way.
 struct Replay<'a, F, R> {
     job: &'a Job<'a>,
     options: Options,
     feed: &'a mut F,
-    core: Core<R>,
-    actors: Actors,
+    scene: Scene<R>,
     groups: Vec<GroupId>,
     /// The next recorded step, read already.
     coming: Option<Arrival>,
     at_end: bool,
-    ended: Ended,
 }
 
 /// Replays what `feed` has under the job's scheduler, controllers and groups, on its drive. The job's processes and
@@ -377,7 +387,8 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
         };
         let ended = Ended::default();
         let (coming, at_end) = (None, false);
-        let mut replay = Replay { job, options, feed, core, actors, groups, coming, at_end, ended };
+        let scene = Scene { core, actors, ended };
+        let mut replay = Replay { job, options, feed, scene, groups, coming, at_end };
         let many = replay.feed.at_once();
         replay.know(many);
         Ok(replay)
@@ -385,8 +396,8 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
 
     /// The first `many` processes exist.
     fn know(&mut self, many: u32) {
-        while (self.actors.all.len() as u32) < many {
-            let number = self.actors.all.len() as u32;
+        while (self.scene.actors.all.len() as u32) < many {
+            let number = self.scene.actors.all.len() as u32;
             let Member { name, group, prio, counted } = self.feed.introduce(number);
             let root = GroupId::ROOT;
             let id = group.map_or(root, |g| self.groups[g]);
@@ -400,10 +411,10 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
                 params: toml::Table::new(),
             };
             let stats = ProcStats::open_ended(&spec, &self.job.window);
-            let proc = self.core.add_proc(id, prio, &spec.name);
-            let effective = self.core.stack.env().procs.prio(proc);
+            let proc = self.scene.core.add_proc(id, prio, &spec.name);
+            let effective = self.scene.core.stack.env().procs.prio(proc);
             assert_eq!(proc.index(), number as usize, "a replay's processes are all there are");
-            self.actors.all.push(RecordedProc {
+            self.scene.actors.all.push(RecordedProc {
                 id: proc,
                 group: id,
                 prio: effective,
@@ -428,9 +439,9 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
         match &self.coming {
             None => self.at_end = true,
             Some(arrival) => {
-                self.ended.last = arrival.at;
+                self.scene.ended.last = arrival.at;
                 let proc = arrival.proc;
-                if proc as usize >= self.actors.all.len() {
+                if proc as usize >= self.scene.actors.all.len() {
                     self.know(proc + 1);
                 }
             }
@@ -442,18 +453,18 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
         self.read()?;
         let mut events = 0;
         loop {
-            if self.core.touched {
-                self.core.ask_drive(&mut self.actors);
+            if self.scene.core.touched {
+                self.scene.core.ask_drive(&mut self.scene.actors);
             }
-            if self.actors.closed {
+            if self.scene.actors.closed {
                 self.look_ahead()?;
             }
             let arrival = match &self.coming {
-                Some(a) if !self.actors.closed => a.at,
+                Some(a) if !self.scene.actors.closed => a.at,
                 _ => NEVER,
             };
-            let ready = self.actors.ready.peek().map_or(NEVER, |r| r.0.0);
-            let at = self.core.next().min(ready).min(arrival);
+            let ready = self.scene.actors.ready.peek().map_or(NEVER, |r| r.0.0);
+            let at = self.scene.core.next().min(ready).min(arrival);
             // Timers of controllers go on for ever.
             if at == NEVER || (self.at_end && self.open() == 0) {
                 return Ok(());
@@ -466,17 +477,17 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
                     return Err(JobError::Interrupted);
                 }
             }
-            self.core.advance(at);
-            if self.core.due(at, &mut self.actors) {
+            self.scene.core.advance(at);
+            if self.scene.core.due(at, &mut self.scene.actors) {
             } else if ready == at {
                 self.go_on()?;
             } else {
                 self.arrive()?;
-                if self.ended.stopped {
+                if self.scene.ended.stopped {
                     return Ok(());
                 }
             }
-            if let Some(error) = self.actors.fault {
+            if let Some(error) = self.scene.actors.fault {
                 let what = format!("an I/O of the replay failed: {error:?}");
                 return Err(JobError::Storage { what });
             }
@@ -486,20 +497,21 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
     /// Open loop: a recorded step is due.
     #[inline]
     fn arrive(&mut self) -> Result<(), JobError> {
-        let arrival = self.coming.take().expect("it was looked at");
-        let now = self.core.now;
+        let arrival = self.coming.as_ref().expect("it was looked at");
+        let now = self.scene.core.now;
         let p = arrival.proc;
-        if self.actors.all[p as usize].idle(now) {
-            self.perform(Waiting { arrival, piece_of: None })?;
+        if self.scene.actors.all[p as usize].idle(now) {
+            self.scene.perform(arrival, None)?;
         } else {
-            self.push(p, Waiting { arrival, piece_of: None });
-            self.ended.backlog_max = self.ended.backlog_max.max(self.actors.waiting as u64);
-            self.ended.stopped = self.actors.waiting > self.options.backlog;
-            self.actors.arm(now, p);
+            self.scene.actors.push(Waiting { arrival: *arrival, piece_of: None });
+            self.scene.ended.backlog_max =
+                self.scene.ended.backlog_max.max(self.scene.actors.waiting as u64);
+            self.scene.ended.stopped = self.scene.actors.waiting > self.options.backlog;
+            self.scene.actors.arm(now, p);
         }
         self.read()?;
-        if self.at_end || self.ended.stopped {
-            self.ended.backlog = self.open();
+        if self.at_end || self.scene.ended.stopped {
+            self.scene.ended.backlog = self.open();
         }
         Ok(())
     }
@@ -507,8 +519,11 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
     /// What is under way at the end of the recording ends.
     #[inline]
     fn check_end(&self, at: Instant) -> Result<(), JobError> {
-        let last = self.actors.last_end.max(self.ended.last);
-        if !self.at_end || at < last || at - last < PATIENCE {
+        if !self.at_end {
+            return Ok(());
+        }
+        let last = self.scene.actors.last_end.max(self.scene.ended.last);
+        if at < last || at - last < PATIENCE {
             return Ok(());
         }
         let what = format!(
@@ -522,22 +537,17 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
 
     /// Steps that wait, and I/Os under way.
     fn open(&self) -> u64 {
-        let flights = self.actors.flights.len() - self.actors.free.len();
-        (self.actors.waiting + flights) as u64
-    }
-
-    fn push(&mut self, p: u32, waiting: Waiting) {
-        self.actors.waiting += 1;
-        self.actors.all[p as usize].queue.push_back(waiting);
+        let flights = self.scene.actors.flights.len() - self.scene.actors.free.len();
+        (self.scene.actors.waiting + flights) as u64
     }
 
     /// Closed loop: reads as far ahead as it may.
     fn look_ahead(&mut self) -> Result<(), JobError> {
-        while self.actors.waiting < self.options.backlog {
+        while self.scene.actors.waiting < self.options.backlog {
             let Some(arrival) = self.coming.take() else { return Ok(()) };
             let p = arrival.proc;
-            self.push(p, Waiting { arrival, piece_of: None });
-            self.actors.arm(self.core.now, p);
+            self.scene.actors.push(Waiting { arrival, piece_of: None });
+            self.scene.actors.arm(self.scene.core.now, p);
             self.read()?;
         }
         Ok(())
@@ -545,28 +555,29 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
 
     /// The process that is next does what it was about to do.
     fn go_on(&mut self) -> Result<(), JobError> {
-        let Reverse((_, p)) = self.actors.ready.pop().expect("it was looked at");
-        let now = self.core.now;
-        let actor = &mut self.actors.all[p as usize];
+        let Reverse((_, p)) = self.scene.actors.ready.pop().expect("it was looked at");
+        let now = self.scene.core.now;
+        let actor = &mut self.scene.actors.all[p as usize];
         actor.armed = false;
         if actor.not_before > now {
-            self.actors.arm(now, p);
+            self.scene.actors.arm(now, p);
             return Ok(());
         }
         let Some(waiting) = actor.queue.pop_front() else { return Ok(()) };
-        self.actors.waiting -= 1;
-        if self.actors.closed && actor.queue.is_empty() && !self.at_end {
-            self.ended.ran_dry += 1;
+        self.scene.actors.waiting -= 1;
+        if self.scene.actors.closed && actor.queue.is_empty() && !self.at_end {
+            self.scene.ended.ran_dry += 1;
         }
-        self.perform(waiting)?;
-        self.actors.arm(now, p);
+        self.scene.perform(&waiting.arrival, waiting.piece_of)?;
+        self.scene.actors.arm(now, p);
         Ok(())
     }
+}
 
+impl<R: Recorder> Scene<R> {
     /// A process does a step.
     #[inline]
-    fn perform(&mut self, waiting: Waiting) -> Result<(), JobError> {
-        let Waiting { arrival, piece_of } = waiting;
+    fn perform(&mut self, arrival: &Arrival, piece_of: Option<u32>) -> Result<(), JobError> {
         let id = self.actors.all[arrival.proc as usize].id;
         let core = &mut self.core;
         match arrival.deed {
@@ -601,7 +612,7 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
         Ok(())
     }
 
-    fn submit(&mut self, arrival: Arrival, piece_of: Option<u32>) -> Result<(), JobError> {
+    fn submit(&mut self, arrival: &Arrival, piece_of: Option<u32>) -> Result<(), JobError> {
         let now = self.core.now;
         if arrival.op == Op::Discard && !self.core.discards {
             self.ended.unsupported += 1;
@@ -630,7 +641,7 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
         let actor = &mut self.actors.all[arrival.proc as usize];
         if sectors < arrival.sectors {
             let (start, rest) = (arrival.start + sectors, arrival.sectors - sectors);
-            let rest = Arrival { start, sectors: rest, ..arrival };
+            let rest = Arrival { start, sectors: rest, ..*arrival };
             actor.queue.push_front(Waiting { arrival: rest, piece_of: Some(slot) });
             self.actors.waiting += 1;
         }

@@ -3,6 +3,7 @@
 use super::super::svg::{AxisUnit, Scale, Svg, WIDTH, letter, px};
 use super::shorten;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// A configuration in the plane.
 pub(in super::super) struct TradeoffPoint {
@@ -85,7 +86,7 @@ pub(in super::super) fn tradeoff(
     let labels = place(points, &places, &steps, &mut taken, &frame);
     for ((point, place), label) in points.iter().zip(&places).zip(&labels) {
         svg.group(point.key, &point.tip);
-        if let Some((from, to)) = leader(*place, &label.1) {
+        if let Some(PlotLine { from, to, .. }) = leader(*place, &label.1) {
             svg.line("leader", from.0, from.1, to.0, to.1);
         }
         let class = if point.frontier { "dot" } else { "dot open" };
@@ -161,20 +162,25 @@ impl Rect {
     }
 
     /// A line passes through it, or nearly.
-    fn crossed(&self, &(a, b): &Segment) -> bool {
+    fn crossed(&self, line: &PlotLine) -> bool {
+        let PlotLine { from, to, steps } = *line;
         let apart =
-            |from: f64, to: f64, a: f64, b: f64| a.max(b) < from - 1.0 || a.min(b) > to + 1.0;
-        if apart(self.left, self.right, a.0, b.0) || apart(self.top, self.bottom, a.1, b.1) {
+            |range: &Range<f64>, a: f64, b: f64| a.max(b) < range.start || a.min(b) > range.end;
+        let across = self.left - 1.0..self.right + 1.0;
+        let down = self.top - 1.0..self.bottom + 1.0;
+        if apart(&across, from.0, to.0) || apart(&down, from.1, to.1) {
             return false;
         }
-        // The lines are short: points along them a few units apart are enough.
-        let n = (libm::hypot(a.0 - b.0, a.1 - b.1) / 3.0).ceil().max(1.0) as usize;
-        (0..=n).any(|i| {
-            let f = i as f64 / n as f64;
-            let (x, y) = (a.0 + (b.0 - a.0) * f, a.1 + (b.1 - a.1) * f);
-            (self.left - 1.0..self.right + 1.0).contains(&x)
-                && (self.top - 1.0..self.bottom + 1.0).contains(&y)
-        })
+        // Of hundreds of points those that may lie in it, and one more on each side.
+        let x = steps_within(&across, from.0, to.0, steps);
+        let y = steps_within(&down, from.1, to.1, steps);
+        let (first, last) = (x.0.max(y.0).max(0.0), x.1.min(y.1).min(steps));
+        first <= last
+            && (first as usize..=last as usize).any(|i| {
+                let f = i as f64 / steps;
+                let at = |from: f64, to: f64| from + (to - from) * f;
+                across.contains(&at(from.0, to.0)) && down.contains(&at(from.1, to.1))
+            })
     }
 
     /// The place in it that is nearest to another.
@@ -183,8 +189,30 @@ impl Rect {
     }
 }
 
-/// A straight line.
-type Segment = ((f64, f64), (f64, f64));
+/// A straight line, seen as points a few units apart: the lines are short.
+#[derive(Clone, Copy, Debug)]
+struct PlotLine {
+    from: (f64, f64),
+    to: (f64, f64),
+    steps: f64,
+}
+
+impl PlotLine {
+    fn new(from: (f64, f64), to: (f64, f64)) -> PlotLine {
+        let steps = (libm::hypot(from.0 - to.0, from.1 - to.1) / 3.0).ceil().max(1.0);
+        PlotLine { from, to, steps }
+    }
+}
+
+/// Between which of so many steps from `from` to `to` one is in a range, at most.
+fn steps_within(range: &Range<f64>, from: f64, to: f64, steps: f64) -> (f64, f64) {
+    let step = (to - from) / steps;
+    if step.abs() < 1e-6 {
+        return (0.0, steps);
+    }
+    let (a, b) = ((range.start - from) / step, (range.end - from) / step);
+    (a.min(b) - 1.0, a.max(b) + 1.0)
+}
 
 /// A text and a box for each point's name: beside it where there is room, else near by with a line to it.
 fn place(
@@ -194,7 +222,7 @@ fn place(
     taken: &mut Vec<Rect>,
     frame: &Rect,
 ) -> Vec<(String, Rect)> {
-    let mut lines: Vec<Segment> = steps.windows(2).map(|w| (w[0], w[1])).collect();
+    let mut lines: Vec<PlotLine> = steps.windows(2).map(|w| PlotLine::new(w[0], w[1])).collect();
     let marks = taken.len();
     let mut out: Vec<Option<(String, Rect)>> = points.iter().map(|_| None).collect();
     // The frontier first: its names stand nearest.
@@ -218,7 +246,7 @@ fn spot(
     width: f64,
     taken: &[Rect],
     names: &[Rect],
-    lines: &[Segment],
+    lines: &[PlotLine],
     frame: &Rect,
 ) -> Rect {
     let of = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + LINE };
@@ -227,10 +255,20 @@ fn spot(
         let near = r.nearest((x, y));
         libm::hypot(near.0 - x, (near.1 - y) * 1.4)
     };
-    let cost = |r: &Rect| {
-        let crossed = lines.iter().filter(|l| r.crossed(l)).count();
-        let over = leader((x, y), r).map_or(0, |l| names.iter().filter(|n| n.crossed(&l)).count());
-        away(r) + CROSSED * (crossed + over) as f64
+    // `None` as soon as it is more than `most`.
+    let cost = |r: &Rect, most: f64| {
+        let (away, own) = (away(r), leader((x, y), r));
+        let crossed = lines.iter().filter(|l| r.crossed(l)).map(|_| ());
+        let over = names.iter().filter(|n| own.is_some_and(|l| n.crossed(&l))).map(|_| ());
+        let mut crossings = 0;
+        let cost = |crossings: i32| away + CROSSED * f64::from(crossings);
+        for () in crossed.chain(over) {
+            crossings += 1;
+            if cost(crossings) > most {
+                return None;
+            }
+        }
+        Some(cost(crossings))
     };
     let gap = MARK + 3.0;
     let beside = [
@@ -248,11 +286,13 @@ fn spot(
     // Cost, place in the order of beside and grid, which decides between equal costs, and box.
     let mut best: Option<(f64, usize, Rect)> = None;
     let mut consider = |order: usize, r: Rect| {
-        if best.is_none_or(|b| away(&r) <= b.0) && free(&r) {
-            let cost = cost(&r);
-            if best.is_none_or(|b| (cost, order) < (b.0, b.1)) {
-                best = Some((cost, order, r));
-            }
+        let most = best.map_or(f64::INFINITY, |b| b.0);
+        if away(&r) <= most
+            && free(&r)
+            && let Some(cost) = cost(&r, most)
+            && best.is_none_or(|b| (cost, order) < (b.0, b.1))
+        {
+            best = Some((cost, order, r));
         }
         best.map_or(f64::INFINITY, |b| b.0)
     };
@@ -270,8 +310,11 @@ fn spot(
             break;
         }
         for row in 0..rows {
-            let order = beside.len() + column * rows + row;
-            least = consider(order, of(left(column), frame.top + row as f64 * 4.0));
+            let r = of(left(column), frame.top + row as f64 * 4.0);
+            // As above, by a part of the distance that is cheap to compute.
+            if (r.nearest((x, y)).1 - y).abs() * 1.4 <= least + 1e-6 {
+                least = consider(beside.len() + column * rows + row, r);
+            }
         }
     }
     // The plot grows with the configurations; only hundreds of them could fill it.
@@ -279,10 +322,10 @@ fn spot(
 }
 
 /// A line from a point to its name, where the name is not beside it.
-fn leader(point: (f64, f64), label: &Rect) -> Option<Segment> {
+fn leader(point: (f64, f64), label: &Rect) -> Option<PlotLine> {
     let to = label.nearest(point);
     let length = libm::hypot(to.0 - point.0, to.1 - point.1);
-    (length > MARK + 5.0).then_some((point, to))
+    (length > MARK + 5.0).then(|| PlotLine::new(point, to))
 }
 
 /// A crossing costs as much as so many units of distance.

@@ -59,7 +59,7 @@ pub fn metrics(run: &Run) -> Table {
         config.push(&m.config);
         workload.push(&m.workload);
         metric.push(&m.metric);
-        unit.push(&m.unit);
+        unit.push(m.unit);
         source.push(&m.source);
         bound.push(m.bound.sign());
         value.push(m.value);

@@ -8,6 +8,7 @@ use hoistway::target::Answer;
 use hoistway_lab::report::{FORMATS, html, markdown};
 use hoistway_run::TargetRecord;
 use std::path::Path;
+use std::sync::Arc;
 
 /// `UPDATE=1` rewrites the stored text; the diff is reviewed like code.
 fn golden(name: &str, got: &str) {
@@ -97,7 +98,7 @@ fn names_of_users_stay_text() {
     run.cells.iter_mut().filter(|c| c.config == "none-bfq").for_each(|c| c.config = evil.into());
     run.cells.iter_mut().filter(|c| c.workload == "readers").for_each(|c| c.workload = evil.into());
     for m in &mut run.metrics {
-        m.source = evil.into();
+        Arc::make_mut(&mut m.place).source = evil.into();
     }
     run.flags.push((format!("{}/{evil}/{evil}", run.manifest.drives[0].id), evil.into()));
     run.flags.push(("elsewhere".into(), evil.into()));

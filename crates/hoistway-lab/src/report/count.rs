@@ -23,7 +23,7 @@ pub(super) fn charts(
             label: config.clone(),
             value: f.counted.map(|c| c.number),
             bound: Bound::Exact,
-            published: references(run, drive, workload, config)
+            published: references(run, f.cell)
                 .find(|m| m.metric == counted.doc.name)
                 .and_then(|m| m.value),
         }

@@ -24,7 +24,7 @@ pub(super) fn charts(
             label: name(f),
             value: f.latency,
             bound: f.wait().map_or(Bound::Exact, |w| w.bound),
-            published: references(run, drive, workload, &name(f))
+            published: references(run, f.cell)
                 .find(|m| m.metric == "latency_avg" && m.unit == "ms")
                 .and_then(|m| m.value)
                 .map(|ms| ms * 1e6),

@@ -4,7 +4,9 @@ use super::figures::{Beside, CellFigures, bounded};
 use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
 use super::{count, latency, monitor, share, startup, target, throughput, verdict};
 use crate::experiment::Source;
-use crate::result::{DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside};
+use crate::result::{
+    Cell, DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside,
+};
 use crate::stats::{Bound, Finding, Ratio};
 use std::fmt::Write;
 
@@ -204,18 +206,10 @@ pub(super) fn dash_cell() -> String {
 }
 
 /// Published values for a cell.
-pub(super) fn references<'a>(
-    run: &'a Run,
-    drive: &'a DriveInfo,
-    workload: &'a WorkloadInfo,
-    config: &'a str,
-) -> impl Iterator<Item = &'a Metric> {
-    run.metrics.iter().filter(move |m| {
-        m.source != run.manifest.world
-            && m.drive == drive.id
-            && m.workload == workload.id
-            && m.config == config
-    })
+pub(super) fn references<'a>(run: &'a Run, cell: &'a Cell) -> impl Iterator<Item = &'a Metric> {
+    let published =
+        move |m: &&Metric| m.source != run.manifest.world && m.workload == cell.workload;
+    run.totals_of(cell).filter(published)
 }
 
 fn published(
@@ -227,7 +221,7 @@ fn published(
     let mut rows = String::new();
     for f in all {
         let config = &run.manifest.configs[f.key].id;
-        for m in references(run, drive, workload, config) {
+        for m in references(run, f.cell) {
             let ours = ours(run, m, f);
             let ratio = ours.zip(m.value).filter(|(_, v)| *v > 0.0).map(|(a, b)| a / b);
             let show = |v: Option<f64>| v.map_or_else(dash_cell, number);
@@ -238,7 +232,7 @@ fn published(
                 letter(f.key),
                 esc(config),
                 esc(&m.metric),
-                esc(&m.unit),
+                esc(m.unit),
                 beside::bound_of(m).map_or_else(|| show(m.value), |b| format!("&gt;{}", number(b))),
                 show(ours),
                 show(ratio),
@@ -259,18 +253,17 @@ fn published(
 
 /// Our value of a published metric: the derived metric of the run, else the records.
 fn ours(run: &Run, m: &Metric, f: &CellFigures<'_>) -> Option<f64> {
-    let derived = run.metrics.iter().find(|o| {
+    let derived = run.totals_of(f.cell).find(|o| {
         o.source == run.manifest.world
             && o.rep.is_none()
-            && (&o.drive, &o.config, &o.workload, &o.metric, &o.unit)
-                == (&m.drive, &m.config, &m.workload, &m.metric, &m.unit)
+            && (&o.workload, &o.metric, &o.unit) == (&m.workload, &m.metric, &m.unit)
     });
     // A bound is no value to compare.
     if derived.is_some_and(|o| o.bound != Bound::Exact) {
         return None;
     }
     let mean = |s: Option<Spread>| s.map(|s| s.mean);
-    derived.and_then(|o| o.value).or_else(|| match (&*m.metric, &*m.unit) {
+    derived.and_then(|o| o.value).or_else(|| match (&*m.metric, m.unit) {
         ("latency_avg", "ms") => mean(f.latency).map(|ns| ns / 1e6),
         ("throughput_total", "MB/s") => mean(f.moved),
         ("throughput_target", "MB/s") => mean(f.target),

@@ -46,7 +46,7 @@ pub(super) fn charts(
             label: given_up.map_or_else(|| config.clone(), |s| format!("{config}: {}", time(&s))),
             value: f.starts.and_then(|s| s.mean).map(ns),
             bound: Bound::Exact,
-            published: references(run, drive, workload, config)
+            published: references(run, f.cell)
                 .find(|m| m.metric == "startup_time" && m.unit == "s")
                 .and_then(|m| m.value)
                 .map(|s| s * 1e9),
@@ -99,10 +99,8 @@ const HEADS: [&str; 9] = [
 pub(super) fn cells(run: &Run, f: &CellFigures<'_>, open: &str, close: &str) -> [String; 8] {
     let metric = |name: &str| {
         let cell = f.cell;
-        let found = run.metrics.iter().find(|m| {
-            m.drive == cell.drive
-                && m.config == cell.config
-                && m.workload == cell.workload
+        let found = run.totals_of(cell).find(|m| {
+            m.workload == cell.workload
                 && m.metric == name
                 && m.rep.is_none()
                 && m.source == run.manifest.world

@@ -64,7 +64,7 @@ pub(super) fn charts(
         label: name(f),
         value: f.moved,
         bound: Bound::Exact,
-        published: references(run, drive, workload, &name(f))
+        published: references(run, f.cell)
             .find(|m| m.metric == "throughput_total" && m.unit == "MB/s")
             .and_then(|m| m.value),
     };

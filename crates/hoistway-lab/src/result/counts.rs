@@ -83,7 +83,7 @@ impl Sink<'_> {
             let each: Vec<_> = cell.reps.iter().map(|rep| values(rep, name)).collect();
             for (number, values) in self.each(&each) {
                 for (metric, unit, value) in values {
-                    self.put_in(&cell.workload, metric.clone(), unit, *value, Some(number));
+                    self.put_in(&cell.workload, metric, unit, *value, Some(number));
                 }
             }
             for (i, (metric, unit, _)) in each[0].iter().enumerate() {

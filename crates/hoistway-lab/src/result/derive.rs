@@ -4,15 +4,16 @@ use super::replayed;
 use super::share::Shares;
 use super::startup::{self, Startups};
 use super::{
-    Cell, Judge, Manifest, Metric, Name, Rep, Run, Target, control, counts, pooled, published,
-    target,
+    Cell, Judge, Manifest, Metric, MetricPlace, Name, Rep, Run, Target, control, counts, pooled,
+    published, target,
 };
 use crate::judge::{self, Compared, Comparison, Side};
 use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_run::{Histogram, ProcRecord, Role};
 use hoistway_sim::load::Better;
-use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Id of the configuration that others are compared with, if it takes part.
 pub const REFERENCE: &str = "none-none";
@@ -33,29 +34,41 @@ const FEW_SAMPLES: u64 = 30;
 /// forty rows: they are made when they are asked for ([`Run::rows_of`]), cell by cell.
 pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
     let reference = reference(&manifest).map(str::to_string);
-    let (mut metrics, mut warnings, mut comparisons) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut warnings, mut comparisons) = (MetricRows::default(), Vec::new(), Vec::new());
     for cell in &cells {
         let beside = beside(&cells, cell);
         let judge = Judge::of(&manifest, beside.iter().copied());
-        let mut sink = Sink::new(&manifest, cell, Reps::Together, &mut metrics);
+        let mut sink = Sink::new(&manifest, cell, Reps::Together, &mut rows);
         comparisons.extend(sink.all(&manifest, &cells, &beside, judge));
         warnings.extend(flags(cell));
         if let Some(reference) = &reference {
             warnings.extend(loss_of_control(&manifest, judge, cell, &beside, reference));
         }
     }
+    let mut metrics = rows.metrics;
+    metrics.shrink_to_fit();
     Run { manifest, cells, metrics, comparisons, flags: warnings }
 }
 
 impl Run {
+    /// The rows of [`Run::metrics`] that are a cell's, those of its phases among them.
+    pub fn totals_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Metric> {
+        // Rows of one place follow each other: of hundred thousands few are looked at.
+        let places = self.metrics.chunk_by(|a, b| Arc::ptr_eq(&a.place, &b.place));
+        let own = move |rows: &&[Metric]| {
+            (&*rows[0].drive, &*rows[0].config) == (&*cell.drive, &*cell.config)
+        };
+        places.filter(own).flatten()
+    }
+
     /// All rows of a cell in `metrics.csv`, in their order: those of [`Run::metrics`], and of each repetition.
     pub fn rows_of(&self, cell: &Cell) -> Vec<Metric> {
         let beside = beside(&self.cells, cell);
         let judge = Judge::of(&self.manifest, beside.iter().copied());
-        let mut rows = Vec::new();
+        let mut rows = MetricRows::default();
         let mut sink = Sink::new(&self.manifest, cell, Reps::Each, &mut rows);
         sink.all(&self.manifest, &self.cells, &beside, judge);
-        rows
+        rows.metrics
     }
 }
 
@@ -155,23 +168,45 @@ enum Reps {
 
 /// Writes the metrics of one cell.
 pub(super) struct Sink<'a> {
-    /// World, experiment, drive, configuration, workload.
-    names: [Name; 5],
+    /// The cell's own.
+    place: Arc<MetricPlace>,
+    /// That of the last row which named its workload.
+    other: Arc<MetricPlace>,
     pub(super) cell: &'a Cell,
     reps: Reps,
-    metrics: &'a mut Vec<Metric>,
+    rows: &'a mut MetricRows,
+}
+
+/// Rows so far.
+#[derive(Default)]
+struct MetricRows {
+    metrics: Vec<Metric>,
+    /// Names of quantities, each kept once.
+    names: BTreeSet<Name>,
+}
+
+impl MetricRows {
+    fn name(&mut self, name: &str) -> Name {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let name = Name::from(name);
+        self.names.insert(name.clone());
+        name
+    }
 }
 
 impl<'a> Sink<'a> {
-    fn new(
-        manifest: &Manifest,
-        cell: &'a Cell,
-        reps: Reps,
-        metrics: &'a mut Vec<Metric>,
-    ) -> Sink<'a> {
-        let names =
-            [&manifest.world, &manifest.experiment, &cell.drive, &cell.config, &cell.workload];
-        Sink { names: names.map(Name::from), cell, reps, metrics }
+    fn new(manifest: &Manifest, cell: &'a Cell, reps: Reps, rows: &'a mut MetricRows) -> Sink<'a> {
+        let place = MetricPlace {
+            experiment: Name::from(&manifest.experiment),
+            drive: Name::from(&cell.drive),
+            config: Name::from(&cell.config),
+            workload: Name::from(&cell.workload),
+            source: Name::from(&manifest.world),
+        };
+        let place = Arc::new(place);
+        Sink { other: place.clone(), place, cell, reps, rows }
     }
 
     /// Every row of the cell; and how it compares with the reference.
@@ -215,48 +250,53 @@ impl<'a> Sink<'a> {
 
     fn put(
         &mut self,
-        metric: impl Into<Cow<'static, str>>,
+        metric: &str,
         unit: &'static str,
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
-        self.put_row(self.names[4].clone(), metric.into(), unit, value.map(Into::into), rep);
+        self.put_row(self.place.clone(), metric, unit, value.map(Into::into), rep);
     }
 
     /// A row of the cell that stands under another workload's name.
     pub(super) fn put_in(
         &mut self,
         workload: &str,
-        metric: impl Into<Cow<'static, str>>,
+        metric: &str,
         unit: &'static str,
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
-        let own = &self.names[4];
-        let workload = if *own == *workload { own.clone() } else { workload.into() };
-        self.put_row(workload, metric.into(), unit, value.map(Into::into), rep);
+        if self.other.workload != *workload {
+            self.other = self.place_in(workload);
+        }
+        self.put_row(self.other.clone(), metric, unit, value.map(Into::into), rep);
+    }
+
+    /// The cell's place under another workload's name.
+    fn place_in(&self, workload: &str) -> Arc<MetricPlace> {
+        if self.place.workload == *workload {
+            return self.place.clone();
+        }
+        MetricPlace { workload: workload.into(), ..(*self.place).clone() }.into()
     }
 
     fn put_row(
         &mut self,
-        workload: Name,
-        metric: Cow<'static, str>,
+        place: Arc<MetricPlace>,
+        metric: &str,
         unit: &'static str,
         value: Option<Bounded>,
         rep: Option<u32>,
     ) {
-        let [world, experiment, drive, config, _] = &self.names;
-        self.metrics.push(Metric {
-            experiment: experiment.clone(),
-            drive: drive.clone(),
-            config: config.clone(),
-            workload,
+        let metric = self.rows.name(metric);
+        self.rows.metrics.push(Metric {
+            place,
             metric,
-            unit: unit.into(),
+            unit,
             value: value.map(|v| v.value),
             bound: value.map_or(Bound::Exact, |v| v.bound),
             rep,
-            source: world.clone(),
         });
     }
 
@@ -266,7 +306,7 @@ impl<'a> Sink<'a> {
         self.put("latency_sd", "ms", h.sd().map(ms), rep);
         self.put("latency_min", "ms", in_ms(h.min()), rep);
         for p in PERCENTILES {
-            self.put(format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
+            self.put(&format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
         }
         let max = stats::latency_max(h, censored).map(|max| max.times(1e-6));
         self.put("latency_max", "ms", max, rep);
@@ -337,10 +377,10 @@ impl<'a> Sink<'a> {
         let spread = exact.and_then(|c| stats::spread(&c));
         let mean = spread.map(|s| s.mean.into());
         let mean = mean.or_else(|| Bounded::mean(&column?));
-        self.put_in(workload, metric.to_string(), unit, mean, None);
+        self.put_in(workload, metric, unit, mean, None);
         // What is only bounded has none.
         let interval = spread.and_then(|s| s.half_width);
-        self.put_in(workload, format!("{metric}_ci99"), unit, interval, None);
+        self.put_in(workload, &format!("{metric}_ci99"), unit, interval, None);
     }
 
     /// This configuration over the reference.
@@ -364,10 +404,10 @@ impl<'a> Sink<'a> {
     /// The rows of a ratio and its interval.
     pub(super) fn ratio(&mut self, row: &str, name: &str, comparison: &Comparison) {
         let ratio = comparison.ratio;
-        self.put_in(row, name.to_string(), "1", ratio.map(|r| r.bounded()), None);
+        self.put_in(row, name, "1", ratio.map(|r| r.bounded()), None);
         let bounds = ratio.and_then(|r| r.interval);
-        self.put_in(row, format!("{name}_low"), "1", bounds.map(|b| b.0), None);
-        self.put_in(row, format!("{name}_high"), "1", bounds.map(|b| b.1), None);
+        self.put_in(row, &format!("{name}_low"), "1", bounds.map(|b| b.0), None);
+        self.put_in(row, &format!("{name}_high"), "1", bounds.map(|b| b.1), None);
     }
 
     pub(super) fn compared(
@@ -377,7 +417,7 @@ impl<'a> Sink<'a> {
         reference: &str,
         comparison: Comparison,
     ) -> Compared {
-        let [_, _, drive, config, workload] = self.names.clone();
+        let MetricPlace { drive, config, workload, .. } = (*self.place).clone();
         let workload = if workload == *row { workload } else { row.into() };
         Compared { drive, config, workload, metric, reference: reference.into(), comparison }
     }
@@ -426,17 +466,17 @@ impl<'a> Sink<'a> {
             let spread = column.and_then(|c| stats::spread(&c));
             self.put(metric, unit, spread.map(|s| s.mean), None);
             let interval = spread.and_then(|s| s.half_width);
-            self.put(format!("{metric}_ci99"), unit, interval, None);
+            self.put(&format!("{metric}_ci99"), unit, interval, None);
         }
     }
 
     /// Published values of the same cell, beside ours; `workload`: it, or one of its phases.
     pub(super) fn published(&mut self, workload: &str) {
-        let (experiment, cell) = (self.names[1].clone(), self.cell);
-        for row in published::rows_of(&experiment, &cell.drive, &cell.config, workload) {
-            let source = row.source.into();
-            self.put_in(workload, row.metric, row.unit, row.exactly(), None);
-            self.metrics.last_mut().expect("one was just put").source = source;
+        let (own, cell) = (self.place.clone(), self.cell);
+        for row in published::rows_of(&own.experiment, &cell.drive, &cell.config, workload) {
+            let mut place = (*self.place_in(workload)).clone();
+            place.source = row.source.into();
+            self.put_row(place.into(), row.metric, row.unit, row.exactly().map(Into::into), None);
         }
     }
 }

@@ -280,7 +280,7 @@ fn write_metrics(runs: &[&Run], out: &mut dyn Write) -> io::Result<()> {
 fn push_metric(text: &mut String, m: &Metric) {
     let value = m.value.map_or_else(String::new, number_text);
     let rep = m.rep.map_or_else(String::new, |r| r.to_string());
-    let (cell, of) = ([&m.drive, &m.config, &m.workload], [&*m.metric, &m.unit, &value, &rep]);
+    let (cell, of) = ([&m.drive, &m.config, &m.workload], [&*m.metric, m.unit, &value, &rep]);
     let names = std::iter::once(&m.experiment).chain(cell).map(Name::as_str);
     csv::push_line(text, names.chain(of).chain([m.source.as_str(), m.bound.sign()]));
 }

@@ -35,7 +35,6 @@ use crate::stats::Bound;
 use hoistway::Nanos;
 use hoistway_run::{DeviceRecord, Interval, Mark, Monitor, ProcRecord, TargetRecord};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -193,7 +192,7 @@ mod digest {
 }
 
 /// A name that many rows have: its letters are kept once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 
 impl Name {
@@ -223,6 +222,12 @@ impl Deref for Name {
     }
 }
 
+impl std::borrow::Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
 impl<T: AsRef<str> + ?Sized> From<&T> for Name {
     fn from(name: &T) -> Name {
         Name(name.as_ref().into())
@@ -247,9 +252,9 @@ impl PartialEq<String> for Name {
     }
 }
 
-/// One line of `metrics.csv`. A grid has some hundred thousand of them, with few different names.
+/// Where rows of `metrics.csv` belong: all of a cell have one place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
+pub struct MetricPlace {
     /// Experiment id.
     pub experiment: Name,
     /// Drive id.
@@ -258,18 +263,33 @@ pub struct Metric {
     pub config: Name,
     /// Workload id.
     pub workload: Name,
+    /// `sim`, or the published source.
+    pub source: Name,
+}
+
+/// One line of `metrics.csv`. A grid has some hundred thousand of them, with few different names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Where it belongs.
+    pub place: Arc<MetricPlace>,
     /// One word per quantity (`latency_avg`, `throughput_total`), see docs/reference/metrics.md.
-    pub metric: Cow<'static, str>,
+    pub metric: Name,
     /// Its unit.
-    pub unit: Cow<'static, str>,
+    pub unit: &'static str,
     /// The value; `None` prints as an empty field (too few samples).
     pub value: Option<f64>,
     /// Whether it is the quantity, or the quantity is larger or smaller.
     pub bound: Bound,
     /// Repetition from 1; `None`: over all repetitions.
     pub rep: Option<u32>,
-    /// `sim`, or the published source.
-    pub source: Name,
+}
+
+impl Deref for Metric {
+    type Target = MetricPlace;
+
+    fn deref(&self) -> &MetricPlace {
+        &self.place
+    }
 }
 
 /// A value over repetitions.

@@ -161,7 +161,7 @@ impl Sink<'_> {
             for (number, phase) in self.each(&all) {
                 let Some(phase) = phase else { continue };
                 for (metric, unit, value) in phase.values() {
-                    self.put_in(&row, metric, unit, value, Some(number));
+                    self.put_in(&row, &metric, unit, value, Some(number));
                 }
                 self.calls(&row, &phase.latency(), Some(number));
             }

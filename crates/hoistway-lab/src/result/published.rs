@@ -217,7 +217,7 @@ pub fn rows_of(
 /// The bound behind a published metric without a value: 60 of a start-up published as `>60`.
 pub fn bound_of(metric: &Metric) -> Option<f64> {
     let of_cell = rows_of(&metric.experiment, &metric.drive, &metric.config, &metric.workload);
-    let mut bounds = of_cell.filter(|r| r.beyond && r.metric == metric.metric);
+    let mut bounds = of_cell.filter(|r| r.beyond && metric.metric == r.metric);
     bounds.next().filter(|_| metric.value.is_none()).map(|r| r.value)
 }
 

@@ -2,7 +2,8 @@
 
 use hoistway::Nanos;
 use hoistway_lab::result::{
-    Cell, ConfigInfo, DriveInfo, Judge, Manifest, Metric, Rep, Run, SCHEMA, WorkloadInfo, derive,
+    Cell, ConfigInfo, DriveInfo, Judge, Manifest, Metric, MetricPlace, Rep, Run, SCHEMA,
+    WorkloadInfo, derive,
 };
 use hoistway_run::{DeviceRecord, Histogram, Interval, Mark, ProcRecord, Role};
 
@@ -53,17 +54,20 @@ pub fn run(drives: usize, configs: usize, reps: u32, samples: u64) -> Run {
                     reps: (0..reps).map(rep).collect(),
                 });
             }
-            metrics.push(Metric {
+            let place = MetricPlace {
                 experiment: "latency-2019".into(),
                 drive: drive.into(),
                 config: "none-none".into(),
                 workload: workload.into(),
+                source: "invented for this sample".into(),
+            };
+            metrics.push(Metric {
+                place: place.into(),
                 metric: "latency_avg".into(),
-                unit: "ms".into(),
+                unit: "ms",
                 value: Some(wait * load / 1e6 * 0.94),
                 bound: Default::default(),
                 rep: None,
-                source: "invented for this sample".into(),
             });
             if *wait > 1e9 {
                 let text = "few samples: percentiles above p50 are missing";
@@ -176,7 +180,7 @@ pub fn free(drives: usize, configs: usize, reps: u32) -> Run {
     run.flags.clear();
     run.manifest.title = "Throughput of ten processes (SYNTHETIC SAMPLE DATA)".into();
     for m in &mut run.metrics {
-        (m.metric, m.unit, m.value) = ("throughput_total".into(), "MB/s".into(), Some(88.0));
+        (m.metric, m.unit, m.value) = ("throughput_total".into(), "MB/s", Some(88.0));
     }
     for (n, cell) in run.cells.iter_mut().enumerate() {
         for rep in &mut cell.reps {

@@ -155,7 +155,7 @@ fn lost(run: &Run) -> String {
 fn shares(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
     let targeted =
-        cells.iter().any(|c| Of { run, cell: c, row: &c.workload }.value("share_target").is_some());
+        cells.iter().any(|c| Of::new(run, c, &c.workload).value("share_target").is_some());
     let mut headings = vec!["drive", "workload", "config"];
     if targeted {
         headings.extend(["target %", "entitled %"]);
@@ -170,7 +170,7 @@ fn shares(run: &Run, cells: &[&Cell]) -> Table {
     }
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         let worst = of.value("share_met_worst").map_or_else(|| "-".into(), |v| three(v * 100.0));
         let mut row = vec![cell.drive.clone(), cell.workload.clone(), cell.config.clone()];
         if targeted {
@@ -200,7 +200,7 @@ fn counted(run: &Run, cells: &[&Cell]) -> Table {
     headings.extend(["of what", "least", "most", &vs, "MB/s all", "MB/s target", "published"]);
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         let Some(doc) = counts::decisive(cell) else { continue };
         let each: Vec<f64> = cell.reps.iter().filter_map(|r| counts::value(r, doc.name)).collect();
         let show = |v: Option<f64>| v.map_or_else(|| "-".into(), three);
@@ -231,7 +231,7 @@ fn counted(run: &Run, cells: &[&Cell]) -> Table {
 fn latency(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
     let mixed = cells.iter().any(|cell| {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         ["throughput_read", "throughput_written"].iter().all(|m| of.value(m) > Some(0.0))
     });
     let mut headings =
@@ -242,7 +242,7 @@ fn latency(run: &Run, cells: &[&Cell]) -> Table {
     headings.extend(["MB/s target", "published ms"]);
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         let mut row = vec![
             cell.drive.clone(),
             cell.workload.clone(),
@@ -287,7 +287,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
         3,
     );
     for cell in cells {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         let Some(all) = Startups::of(&cell.reps) else { continue };
         let min = all.min.map_or_else(|| "-".into(), three);
         let unfinished = match all.unfinished {
@@ -318,7 +318,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
 fn throughput(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
     let written = cells.iter().any(|cell| {
-        let moved = Of { run, cell, row: &cell.workload }.value("throughput_written");
+        let moved = Of::new(run, cell, &cell.workload).value("throughput_written");
         moved.is_some_and(|v| v > 0.0)
     });
     let mut headings = vec!["drive", "workload", "config", "MB/s", "+-99%", &vs];
@@ -328,7 +328,7 @@ fn throughput(run: &Run, cells: &[&Cell]) -> Table {
     headings.extend(["IOPS", "KiB/request", "slowest", "fastest", "Jain", "published MB/s"]);
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         let mut row = vec![
             cell.drive.clone(),
             cell.workload.clone(),
@@ -364,18 +364,18 @@ struct Of<'a> {
     cell: &'a Cell,
     /// The workload under which they stand: the cell's, or one of its phases.
     row: &'a str,
+    rows: Vec<&'a Metric>,
 }
 
-impl Of<'_> {
+impl<'a> Of<'a> {
+    fn new(run: &'a Run, cell: &'a Cell, row: &'a str) -> Of<'a> {
+        let rows = run.totals_of(cell).filter(|x| x.workload == *row && x.rep.is_none());
+        Of { run, cell, row, rows: rows.collect() }
+    }
+
     fn find(&self, metric: &str, published: bool) -> Option<&Metric> {
-        let cell = self.cell;
-        self.run.metrics.iter().find(|x| {
-            (x.drive.as_str(), x.config.as_str(), x.workload.as_str())
-                == (cell.drive.as_str(), cell.config.as_str(), self.row)
-                && x.metric == metric
-                && x.rep.is_none()
-                && (x.source != self.run.manifest.world) == published
-        })
+        let ours = |x: &Metric| (x.source != self.run.manifest.world) == published;
+        self.rows.iter().copied().find(|x| x.metric == metric && ours(x))
     }
 
     fn value(&self, metric: &str) -> Option<f64> {

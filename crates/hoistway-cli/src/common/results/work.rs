@@ -40,7 +40,7 @@ pub fn phase_table(run: &Run) -> Option<Table> {
     order.sort_by_key(|&i| first(i));
     for i in order {
         let (cell, row, phase) = &rows[i];
-        let of = Of { run, cell, row };
+        let of = Of::new(run, cell, row);
         let mut cells = vec![
             cell.drive.clone(),
             cell.workload.clone(),
@@ -66,12 +66,8 @@ pub fn phase_table(run: &Run) -> Option<Table> {
 
 /// `light 2.1, heavy 2.3`: the time of each process, where the phase has such figures.
 fn singles(run: &Run, cell: &Cell, row: &str) -> String {
-    let here = |x: &&hoistway_lab::result::Metric| {
-        (x.drive.as_str(), x.config.as_str(), x.workload.as_str(), x.rep)
-            == (cell.drive.as_str(), cell.config.as_str(), row, None)
-    };
     let mut each = Vec::new();
-    for x in run.metrics.iter().filter(here) {
+    for x in Of::new(run, cell, row).rows {
         let name = x.metric.strip_prefix("phase_time:").filter(|name| !name.ends_with("_ci99"));
         if let (Some(name), Some(value)) = (name, x.value) {
             each.push(format!("{name} {}", bounded(Bounded { value, bound: x.bound })));
@@ -103,7 +99,7 @@ pub fn count_table(run: &Run, cells: &[&Cell]) -> Option<Table> {
         headings.chain(columns.iter().flat_map(|c| [c.0.as_str(), "+-99%"])).collect();
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell, row: &cell.workload };
+        let of = Of::new(run, cell, &cell.workload);
         let mut row = vec![cell.drive.clone(), cell.workload.clone(), cell.config.clone()];
         for (_, metric) in &columns {
             row.extend([of.shown(metric), of.interval(metric)]);

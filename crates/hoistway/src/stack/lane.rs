@@ -36,7 +36,7 @@ impl Stack {
         let id = self.env.requests.add(bio, now, now, sync, queue);
         let id = id.expect("there are at least as many slots as tags");
         self.state[id.index()] = State { tag, ..State::default() };
-        self.to_device(id);
+        self.hand_over(id);
         self.env.runs.sent(queue, true);
         Some(id)
     }

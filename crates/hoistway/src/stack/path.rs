@@ -405,13 +405,13 @@ impl Stack {
     /// Hands a request to the device. The caller has checked the room.
     #[inline(always)]
     pub(super) fn issue(&mut self, id: ReqId) {
-        let queue = self.to_device(id);
+        let queue = self.hand_over(id);
         self.outputs.push(Output::Issue { req: id, queue });
     }
 
     /// The same without telling the caller.
     #[inline(always)]
-    pub(super) fn to_device(&mut self, id: ReqId) -> QueueId {
+    pub(super) fn hand_over(&mut self, id: ReqId) -> QueueId {
         let now = self.now;
         let r = self.env.requests.get_mut(id);
         r.issued = now;

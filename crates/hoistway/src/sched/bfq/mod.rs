@@ -283,7 +283,7 @@ impl Scheduler for Bfq {
         self.fair.shared() || cx.requests.len() >= cx.device.nr_requests as usize
     }
 
-    #[inline(always)]
+    #[cfg_attr(feature = "kernel", inline(always))]
     fn prepare(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.clock(now);
         let requests = cx.requests;
@@ -291,7 +291,7 @@ impl Scheduler for Bfq {
         self.tidy(now);
     }
 
-    #[inline(always)]
+    #[cfg_attr(feature = "kernel", inline(always))]
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         self.clock(now);
         self.insert_request(now, id.into(), at, cx);
@@ -299,7 +299,7 @@ impl Scheduler for Bfq {
         Run::Usual
     }
 
-    #[inline(always)]
+    #[cfg_attr(feature = "kernel", inline(always))]
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
         self.clock(now);
         let answer = self.dispatch_one(now, cx);
@@ -307,7 +307,7 @@ impl Scheduler for Bfq {
         answer
     }
 
-    #[inline(always)]
+    #[cfg_attr(feature = "kernel", inline(always))]
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.clock(now);
         self.completed(now, id.into(), cx);

@@ -149,6 +149,7 @@ impl Price {
             self.look.until = Some(now + wait);
             self.look.again = now + wait * (LOOK_AGAIN << self.look.backoff);
             self.look.backoff = (self.look.backoff + 1).min(LOOKS_BACKOFF);
+            // What was seen so far says nothing: the first window of the look counts alone.
             self.rate = 0;
             self.begin_window(now);
             self.due = self.from + RATE_WINDOW;

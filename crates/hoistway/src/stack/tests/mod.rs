@@ -3,7 +3,7 @@
 mod changes;
 mod edges;
 mod knobs;
-mod lane;
+mod pass;
 mod random;
 mod scenarios;
 

@@ -105,6 +105,7 @@ fn build(args: &BuildModule) -> Result<(), Failure> {
         core: args.core.clone(),
         only: choice(&args.only)?,
         source: args.tree.clone(),
+        kasan: false,
         out: args.out.clone(),
     };
     let built =

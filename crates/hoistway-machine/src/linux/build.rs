@@ -94,7 +94,7 @@ pub fn build(
     let source = Source::find(options.source.as_deref(), Path::new(PACKAGES))?;
     watch(&format!("reading {}", source.path.display()));
     let module = match options.with_module {
-        true => crate::module::built_in(&mut |what| {
+        true => crate::module::built_in(has_kasan(&options.configs)?, &mut |what| {
             watch(what);
         })?,
         false => Vec::new(),
@@ -124,6 +124,17 @@ pub fn build(
     let name = options.name.clone().unwrap_or_else(|| short_name(&release, options.with_module));
     let kernel = work.finish(&source, options, Facts { name, release, digest })?;
     Ok(Built { kernel, reused: false, missing, took: began.now() - hoistway::Instant::ZERO })
+}
+
+/// Whether one of these files asks for KASAN.
+fn has_kasan(configs: &[PathBuf]) -> Result<bool, MachineError> {
+    for config in configs {
+        let text = fs::read_to_string(config).map_err(os(config.display().to_string()))?;
+        if text.lines().any(|line| line.trim() == "CONFIG_KASAN=y") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Where packages of the distribution put their tarballs.

@@ -200,6 +200,10 @@ fn convert(code: &str, line: &str, out: &mut Assembly) -> Result<(), String> {
             out.returns += 1;
             push(&mut out.text, "\tjmp\t__x86_return_thunk");
         }
+        // What is linked into the kernel is called directly.
+        ("call" | "jmp", target) if target.ends_with("@PLT") => {
+            push(&mut out.text, line.trim_end_matches("@PLT"));
+        }
         ("call" | "jmp", target) if target.starts_with('*') => indirect(branch, &target[1..], out),
         ("call", "hw_panic") => {
             push(&mut out.text, line);
@@ -266,6 +270,7 @@ mod tests {
         );
         assert_eq!(a.text, "f:\n\tmovq\t$g, %r12\n\tcall\tmemcpy\n\tjmp\th\n");
         assert_eq!((a.addresses, a.indirect), (3, 0));
+        assert_eq!(rewritten("f:\n\tcallq\tg@PLT\n").text, "f:\n\tcallq\tg\n");
         let error = rewrite("f:\n\tcmpq\tg@GOTPCREL(%rip), %rax\n").unwrap_err();
         assert!(error.starts_with("line 2:") && error.contains("table of addresses"), "{error}");
     }

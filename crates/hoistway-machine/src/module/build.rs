@@ -25,6 +25,8 @@ pub struct ModuleOptions {
     pub only: Choice,
     /// A source tree of hoistway; `None`: the folder of the process, if it is one.
     pub source: Option<PathBuf>,
+    /// The core, which then has to be made, has the checks of KASAN: for a kernel in user mode.
+    pub kasan: bool,
     /// Where the module is to stand; `None`: in the cache, for `install`.
     pub out: Option<PathBuf>,
 }
@@ -102,13 +104,15 @@ pub fn build(
     Ok(BuiltModule { path, release: headers.release, core, bytes })
 }
 
-/// What a kernel of `hoistway linux build` has of the module: its files by their names, the core among them.
+/// What a kernel of `hoistway linux build` has of the module: its files by their names, the core among them; `kasan`: the
+/// kernel has KASAN, and the core is to be checked by it as the shim is.
 pub(crate) fn built_in(
+    kasan: bool,
     watch: &mut dyn FnMut(&str),
 ) -> Result<Vec<(String, Vec<u8>)>, MachineError> {
     let scratch = BuildFolder::new()?;
     let object = scratch.path.join(CORE);
-    core_for(&ModuleOptions::default(), &object, watch)?;
+    core_for(&ModuleOptions { kasan, ..ModuleOptions::default() }, &object, watch)?;
     let core = fs::read(&object).map_err(os(object.display().to_string()))?;
     let shim = SHIM.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec()));
     // kbuild looks for how a file was made before it takes one as it is.
@@ -137,6 +141,7 @@ pub(super) fn core_for(
         return copy(core).map(|()| None);
     }
     if options.source.is_none()
+        && !options.kasan
         && options.only == Choice::default()
         && let Ok(program) = std::env::current_exe()
         && let Some(packaged) = program.parent().map(|folder| folder.join(PACKAGED))
@@ -146,13 +151,20 @@ pub(super) fn core_for(
     }
     let tree = options.source.clone().unwrap_or_else(|| PathBuf::from("."));
     if options.source.is_none() && !tree.join("crates/hoistway-kernel").is_dir() {
-        let why = "this program came without it, and the folder it was called in is no source tree of hoistway";
+        let why = match options.kasan {
+            true => {
+                "KASAN checks a core that is compiled for it, and this folder is no source tree of hoistway"
+            }
+            false => {
+                "this program came without it, and the folder it was called in is no source tree of hoistway"
+            }
+        };
         let remedy =
             "give --tree a source tree of hoistway, or `module build --core` the core of a package";
         return Err(MachineError::Lack(Lack::new("the core of the module", why, remedy)));
     }
     watch("compiling the core");
-    make_core(&tree, &options.only, object).map(Some)
+    make_core(&tree, &options.only, options.kasan, object).map(Some)
 }
 
 /// Lets the kernel's tool write its tables into the core, where its build does not do that itself.

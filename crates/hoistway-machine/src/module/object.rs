@@ -26,7 +26,17 @@ const MAY_CALL: &[&str] = &[
     "__divti3",
     "__udivti3",
 ];
+/// What KASAN's compiler pass calls.
+const KASAN: &str = "__asan_";
 const THUNKS: &[&str] = &["__x86_return_thunk", "__x86_indirect_thunk_"];
+
+/// How it is compiled for any kernel.
+const FLAGS: &str = "-C relocation-model=static -C code-model=kernel -C jump-tables=no";
+/// And for a kernel in user mode with KASAN: checks are calls, as in the kernel's own drivers, and the shadow memory is where
+/// such a kernel has it (KASAN_SHADOW_OFFSET of arch/um on x86-64). The standard library's part stays without checks.
+const CHECKED: &str = "-Zsanitizer=kernel-address -Zsanitizer-recover=kernel-address -Cunsafe-allow-abi-mismatch=sanitizer \
+                       -Cllvm-args=-asan-mapping-offset=0x100000000000 -Cllvm-args=-asan-stack=0 -Cllvm-args=-asan-globals=0 \
+                       -Cllvm-args=-asan-instrumentation-with-call-threshold=0";
 
 /// One section of each kind: the module loader makes a mapping for none of the compiler's ten thousand.
 const SECTIONS: &str = "SECTIONS {
@@ -50,12 +60,17 @@ pub struct CoreFacts {
     pub landing: usize,
 }
 
-/// Makes the object of the core from a tree of hoistway's source.
+/// Makes the object of the core from a tree of hoistway's source; `kasan`: with the checks of a user-mode kernel that has it.
 ///
 /// # Errors
 ///
 /// There is no compiler for it; the tree is none; it does not compile; it holds what a kernel cannot have.
-pub fn make_core(tree: &Path, only: &Choice, out: &Path) -> Result<CoreFacts, MachineError> {
+pub fn make_core(
+    tree: &Path,
+    only: &Choice,
+    kasan: bool,
+    out: &Path,
+) -> Result<CoreFacts, MachineError> {
     let manifest = tree.join("crates/hoistway-kernel/Cargo.toml");
     if !manifest.is_file() {
         let tree = tree.display();
@@ -70,11 +85,11 @@ pub fn make_core(tree: &Path, only: &Choice, out: &Path) -> Result<CoreFacts, Ma
     compiler_is_there(tree)?;
     let scratch = BuildFolder::new()?;
     let text = scratch.path.join("core.s");
-    compile(tree, only, &text, &scratch)?;
+    compile(tree, only, kasan, &text, &scratch)?;
     let assembly = assembly::rewrite(&read(&text)?)
         .map_err(|what| MachineError::Program(format!("the core's assembly, {what}")))?;
     write(&text, &assembly.text)?;
-    assemble(&text, out, &scratch)?;
+    assemble(&text, kasan, out, &scratch)?;
     let Assembly { frame, returns, indirect, landing, .. } = assembly;
     Ok(CoreFacts { frame, thunks: returns + indirect, landing })
 }
@@ -89,7 +104,7 @@ pub fn write_core(tree: &Path, only: &Choice, out: &Path) -> Result<CoreFacts, M
     place.may_replace(Kind::New)?;
     let folder = BuildFolder::new()?;
     let object = folder.path.join("packaged.o");
-    let facts = make_core(tree, only, &object)?;
+    let facts = make_core(tree, only, false, &object)?;
     let bytes = fs::read(&object).map_err(os(object.display().to_string()))?;
     place.replace(&bytes, Kind::New)?;
     Ok(facts)
@@ -114,6 +129,7 @@ fn compiler_is_there(tree: &Path) -> Result<(), MachineError> {
 fn compile(
     tree: &Path,
     only: &Choice,
+    kasan: bool,
     text: &Path,
     scratch: &BuildFolder,
 ) -> Result<(), MachineError> {
@@ -127,11 +143,20 @@ fn compile(
         .env("HOISTWAY_ONLY", only.list())
         // Flags of this machine are for its own programs.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("RUSTFLAGS", "-C relocation-model=static -C code-model=kernel -C jump-tables=no");
+        .env("RUSTFLAGS", FLAGS);
+    if kasan {
+        // The pass is there, but not declared stable.
+        cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", format!("{FLAGS} {CHECKED}"));
+    }
     run(cargo, "compiling the core", &scratch.path.join("log")).map(drop)
 }
 
-fn assemble(text: &Path, out: &Path, scratch: &BuildFolder) -> Result<(), MachineError> {
+fn assemble(
+    text: &Path,
+    kasan: bool,
+    out: &Path,
+    scratch: &BuildFolder,
+) -> Result<(), MachineError> {
     let log = scratch.path.join("log");
     let (object, whole, script) = (
         scratch.path.join("core.o"),
@@ -168,7 +193,7 @@ fn assemble(text: &Path, out: &Path, scratch: &BuildFolder) -> Result<(), Machin
     let mut names = Command::new("nm");
     names.args(["--undefined-only", "--format=posix"]).arg(out);
     let calls = run(names, "reading what the core calls", &log)?;
-    match strangers(&calls) {
+    match strangers(&calls, kasan) {
         list if list.is_empty() => Ok(()),
         list => Err(MachineError::Program(format!(
             "the core calls what a kernel does not have: {}",
@@ -178,10 +203,11 @@ fn assemble(text: &Path, out: &Path, scratch: &BuildFolder) -> Result<(), Machin
 }
 
 /// Of what `nm` prints, the names that are none of a kernel's or the shim's.
-fn strangers(printed: &str) -> Vec<&str> {
+fn strangers(printed: &str, kasan: bool) -> Vec<&str> {
     let names = printed.lines().filter_map(|line| line.split(' ').next());
     names
         .filter(|name| !name.is_empty() && !MAY_CALL.contains(name))
+        .filter(|name| !(kasan && name.starts_with(KASAN)))
         .filter(|name| !THUNKS.iter().any(|thunk| name.starts_with(thunk)))
         .collect()
 }
@@ -192,7 +218,9 @@ mod tests {
 
     #[test]
     fn what_a_kernel_has_is_no_stranger() {
-        let printed = "__udivti3 U         \n__x86_indirect_thunk_r11 U         \nhw_free U         \nsqrt U         \n";
-        assert_eq!(strangers(printed), ["sqrt"]);
+        let printed =
+            "__udivti3 U\n__x86_indirect_thunk_r11 U\nhw_free U\n__asan_load8_noabort U\nsqrt U\n";
+        assert_eq!(strangers(printed, true), ["sqrt"]);
+        assert_eq!(strangers(printed, false), ["__asan_load8_noabort", "sqrt"]);
     }
 }

@@ -7,7 +7,8 @@
 //! *Idea.* A part of what is moved, `others_loss` less what the valve has given away already, so that the others keep
 //! `1 - others_loss` of what the drive delivers wide open. Counted in sectors: at a saturated drive the others lose
 //! as many as the target moves. Units would not do: they count the command, and small requests beside large ones
-//! would look four times as dear as they are.
+//! would look four times as dear as they are. A drive that serves one request at a time tells what
+//! each takes: time is owed and paid there, in the place of sectors.
 //!
 //! *Rule.* A request that goes by the lane while others wait owes its sectors to the account of its target; greedy
 //! work pays `spare` of itself to each account. Beyond a short burst the target is held, until that is paid or

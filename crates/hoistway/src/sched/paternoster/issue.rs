@@ -1,10 +1,15 @@
 //! A request goes to the drive: it is taken from where it waits, and who sent it pays.
 
+use super::disk::service;
 use super::lane::InForce;
 use super::measure::Units;
-use super::{LeafId, Paternoster, SlotPlace, units};
+use super::{LeafId, Paternoster, RequestSlot, SlotPlace, units};
 use crate::env::Cx;
 use crate::request::{ReqId, Request};
+use crate::unit::{Nanos, Sectors};
+
+/// Of a budget, where time is counted: the burst is 8 ms then.
+const SECTOR_TIME: Nanos = Nanos::us(64);
 
 /// What goes next.
 #[derive(Clone, Copy, Debug)]
@@ -49,27 +54,29 @@ impl Paternoster {
         let (leaf, lane, auto, sync_write) = (s.leaf, s.lane, s.auto, s.sync_write);
         self.fair.sent(leaf);
         if !matches!(next, Next::Returned) {
-            self.fair.charge(leaf, units, matches!(next, Next::Greedy { chosen: true, .. }));
+            let cost = if self.is_serial(cx) { 0 } else { units };
+            self.fair.charge(leaf, cost, matches!(next, Next::Greedy { chosen: true, .. }));
         }
         self.waiting -= 1;
         self.inside += 1;
         if lane {
-            self.lane_sent(units, auto, r);
+            self.lane_sent(units, auto, r, cx);
         } else {
-            self.greedy_sent(units, sync_write, r);
+            self.greedy_sent(units, sync_write, r, cx);
         }
         self.valve.issued(r.start, r.end(), Units(self.w));
         r.id
     }
 
     #[inline]
-    fn lane_sent(&mut self, units: u64, auto: bool, r: &Request) {
+    fn lane_sent(&mut self, units: u64, auto: bool, r: &Request, cx: &Cx<'_>) {
         let greedy = self.fair.waiting() > 0;
         self.lane.issued(units, self.valve.change().0, greedy);
         self.lane_w += units;
         self.counts.lane += 1;
         if auto
             && greedy
+            && !self.is_serial(cx)
             && let Some(InForce { owner, .. }) = self.lane.target(r.group)
         {
             self.budget.take(owner, r.sectors, self.spare());
@@ -77,17 +84,35 @@ impl Paternoster {
     }
 
     #[inline]
-    fn greedy_sent(&mut self, units: u64, sync_write: bool, r: &Request) {
+    fn greedy_sent(&mut self, units: u64, sync_write: bool, r: &Request, cx: &Cx<'_>) {
         self.lane.greedy_issued(units);
         self.w += units;
         self.counts.greedy += 1;
-        if self.budget.is_used() {
+        if self.budget.is_used() && !self.is_serial(cx) {
             self.budget.pay(r.sectors, self.spare());
         }
         if sync_write {
             self.sync_w += units;
         } else {
             self.flushes.price.pay(Units(units));
+        }
+    }
+
+    /// Who had a drive that serves one request at a time pays for the time, and a target's budget too: what the others
+    /// lose is that, whatever it moved.
+    #[inline(never)]
+    pub(super) fn completed_serial(&mut self, took: Nanos, s: RequestSlot, r: &Request) {
+        self.fair.charge(s.leaf, service(took), false);
+        let time = Sectors(took.0.div_ceil(SECTOR_TIME.0));
+        if !s.lane {
+            if self.budget.is_used() {
+                self.budget.pay(time, self.spare());
+            }
+        } else if s.auto
+            && self.fair.waiting() > 0
+            && let Some(InForce { owner, .. }) = self.lane.target(r.group)
+        {
+            self.budget.take(owner, time, self.spare());
         }
     }
 

@@ -351,6 +351,12 @@ impl Paternoster {
         Some(*s)
     }
 
+    /// Flash that serves one request at a time: what each takes is known, and is the service.
+    #[inline]
+    fn is_serial(&self, cx: &Cx<'_>) -> bool {
+        cx.device.queue_depth == 1 && !self.media.is_disk()
+    }
+
     /// What a request of flash says about the valve.
     #[inline]
     fn completed_flash(&mut self, now: Instant, done: Done) {
@@ -517,6 +523,9 @@ impl Scheduler for Paternoster {
             let idle = leaf.is_idle();
             self.begin.completed(now, lead, idle);
         }
+        if self.is_serial(cx) {
+            self.completed_serial(took, s, r);
+        }
         if self.media.is_disk() {
             self.completed_disk(took, id.slot());
         } else {
@@ -593,7 +602,7 @@ impl Scheduler for Paternoster {
             None if cx.procs.get(proc).is_some_and(|p| !p.alive || p.group != group) => return,
             None => self.fair.leaf_of(proc, group, true),
         };
-        let price = if self.media.is_disk() {
+        let price = if self.media.is_disk() || self.is_serial(cx) {
             Units(disk::service(self.flushes.alone) / u64::from(askers.max(1)))
         } else {
             self.flushes.price.each(askers)

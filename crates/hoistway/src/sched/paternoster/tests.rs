@@ -19,8 +19,12 @@ struct Bench {
     sched: Paternoster,
     now: Instant,
     servers: usize,
+    /// Requests it takes.
+    places: usize,
     command: u64,
     per_sector: u64,
+    /// Whose requests take ten times as long.
+    dear: Option<ProcId>,
     /// In the drive, in order of arrival, with the end of those that are served.
     inside: Vec<(ReqId, Option<Instant>)>,
     /// Units served by process.
@@ -47,8 +51,10 @@ impl Bench {
             sched,
             now: Instant::ZERO,
             servers,
+            places: SLOTS,
             command: 80_000,
             per_sector: 1_000,
+            dear: None,
             inside: Vec::new(),
             served: BTreeMap::new(),
             sectors: 0,
@@ -99,7 +105,7 @@ impl Bench {
 
     /// What the scheduler gives goes to the drive; the rule of the valve holds for each.
     fn dispatch(&mut self) {
-        loop {
+        while self.inside.len() < self.places {
             let (before, valve) = (self.sched.w, self.sched.strict.valve(self.sched.valve.k().0));
             self.k_max = self.k_max.max(self.sched.valve.k().0);
             let tags = self.sched.fair.tags();
@@ -129,8 +135,10 @@ impl Bench {
         let units: u64 = greedy.filter(|s| !s.lane).map(|s| u64::from(s.units)).sum();
         assert_eq!(units, self.sched.w, "w counts what is inside");
         for (id, end) in self.inside.iter_mut().take(self.servers) {
-            let time = self.command + self.per_sector * self.env.requests[*id].sectors.0;
-            end.get_or_insert(self.now + Nanos(time));
+            let r = &self.env.requests[*id];
+            let time = self.command + self.per_sector * r.sectors.0;
+            let times = if self.dear == Some(r.proc) { 10 } else { 1 };
+            end.get_or_insert(self.now + Nanos(time * times));
         }
     }
 
@@ -243,6 +251,49 @@ fn shares_keep_to_their_bound_at_any_time() {
         }
         assert!(judged > 50, "{judged}");
     }
+}
+
+/// Thousandths of the time of a drive with so many places that requests of one process had, in 4 s behind the first two.
+fn part_of_time(
+    b: &mut Bench,
+    places: u32,
+    procs: &[(ProcId, usize)],
+    of: ProcId,
+    sectors: u64,
+) -> u64 {
+    (b.env.device.queue_depth, b.places) = (places, places as usize);
+    let mut size = |proc| if proc == of { sectors } else { 64 };
+    b.run(procs, Nanos::secs(2), &mut size);
+    b.latencies.clear();
+    b.run(procs, Nanos::secs(4), &mut size);
+    let times = if b.dear == Some(of) { 10 } else { 1 };
+    let each = times * (b.command + b.per_sector * sectors);
+    b.latencies[&of.0].len() as u64 * each * 1000 / Nanos::secs(4).0
+}
+
+#[test]
+fn where_one_request_is_served_at_a_time_shares_are_of_its_time() {
+    for (places, ideal) in [(1, 500), (64, 909)] {
+        let mut b = Bench::new(1);
+        let procs = [b.proc(GroupId::ROOT), b.proc(GroupId::ROOT)].map(|proc| (proc, 8));
+        b.dear = Some(procs[0].0);
+        let part = part_of_time(&mut b, places, &procs, procs[0].0, 64);
+        assert!(part.abs_diff(ideal) <= 25, "{places}: {part} of {ideal}");
+    }
+}
+
+#[test]
+fn where_one_request_is_served_at_a_time_a_target_takes_time_and_not_sectors() {
+    let mut b = Bench::new(1);
+    b.command = 500_000;
+    let group = b.group(GroupId::ROOT, 100);
+    b.target(group, "auto");
+    let target = b.proc(group);
+    let hogs = (0..24).map(|_| (b.proc(GroupId::ROOT), 4));
+    let procs: Vec<_> = hogs.chain([(target, 1)]).collect();
+    // A twentieth of the sectors would be a quarter of the time.
+    let part = part_of_time(&mut b, 1, &procs, target, 8);
+    assert!((35..=60).contains(&part), "{part}");
 }
 
 #[test]

@@ -135,6 +135,9 @@ static inline void hw_run(struct hw_sched *h, u64 runs)
 void hw_cutting_begins(struct hw_sched *h);
 void hw_cutting_ends(struct hw_sched *h);
 void hw_cut_to(struct hw_sched *h, unsigned int sectors);
+/* A limit of tags counts over all of a queue, not in each word. */
+extern bool hw_counts_all_tags;
+int hw_tags_init(void);
 
 /* hoistway_flush.c */
 void hw_flush_init(void);

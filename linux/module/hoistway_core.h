@@ -27,7 +27,7 @@ struct hw_setup {
 	u64 capacity, now, tick_ns;
 	u32 queue_depth, nr_requests, slots, max_sectors, max_segments;
 	u16 hw_queues;
-	u8 rotational, write_cache, fua, scsi;
+	u8 rotational, write_cache, fua, scsi, plain_tags;
 };
 
 struct hw_io {

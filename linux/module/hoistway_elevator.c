@@ -645,8 +645,9 @@ static void tell_depth(struct blk_mq_hw_ctx *hctx)
 {
 	struct sbitmap_queue *tags = &hctx->sched_tags->bitmap_tags;
 	struct hw_sched *h = sched_of(hctx->queue);
+	unsigned int places = hw_counts_all_tags ? tags->sb.depth : 1U << tags->sb.shift;
 
-	sbitmap_queue_min_shallow_depth(tags, hw_core_depth_min(h->number, 1U << tags->sb.shift));
+	sbitmap_queue_min_shallow_depth(tags, hw_core_depth_min(h->number, places));
 }
 
 static int hw_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
@@ -685,6 +686,7 @@ static struct hw_setup setup_of(struct request_queue *q)
 		.rotational = !blk_queue_nonrot(q),
 		.write_cache = hw_write_cache(q),
 		.fua = hw_fua(q),
+		.plain_tags = hw_counts_all_tags,
 	};
 }
 

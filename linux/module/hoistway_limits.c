@@ -2,8 +2,34 @@
 /*
  * The largest request, which splitting and merging read from the limits of the queue. These are changed in place, or, since 6.11,
  * under a mutex, and so by a work item: a cut comes into force a moment later.
+ *
+ * And how many tags an I/O may have. Kernels have counted that by words of the bitmap and count it over the whole today. The change
+ * went into stable releases too, so the number of the version does not tell: a bitmap is asked once.
  */
+#include <linux/preempt.h>
+#include <linux/sbitmap.h>
 #include "hoistway.h"
+
+bool hw_counts_all_tags;
+
+int hw_tags_init(void)
+{
+	const unsigned int words = 8, shift = 3;
+	struct sbitmap tags;
+	unsigned int n = 0;
+	int error = sbitmap_init_node(&tags, words << shift, shift, GFP_KERNEL, NUMA_NO_NODE, false, true);
+
+	if (error)
+		return error;
+	/* One place: of each word, or of all? */
+	preempt_disable();
+	while (n < words && sbitmap_get_shallow(&tags, 1) >= 0)
+		n++;
+	preempt_enable();
+	sbitmap_free(&tags);
+	hw_counts_all_tags = n < words;
+	return 0;
+}
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 

@@ -138,8 +138,10 @@ static int __init register_all(void)
 
 static int __init hw_init(void)
 {
-	int error = hw_memory_init();
+	int error = hw_tags_init();
 
+	if (!error)
+		error = hw_memory_init();
 	if (error)
 		return error;
 	error = hw_groups_init();

@@ -229,7 +229,7 @@ if wanted targets; then
   if [ $all -lt 3000 ]; then
     report "figure weights are not judged: $all I/Os where the drive has time for 6000"
   else
-    [ "$heavy" -gt "$light" ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
+    [ "$heavy" -ge $((2 * light)) ] && ok "weights beside a target" || failed "weights beside a target: $heavy, $light"
   fi
   alive "targets kept" sda
   echo "$deep" >/sys/block/sda/device/queue_depth

@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Release};
+use hoistway::device::Tags;
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::{Side, Told};
 use hoistway::sched::{At, Entry, FlushCommand, Open, module_name};
@@ -35,6 +36,7 @@ pub struct HwSetup {
     write_cache: u8,
     fua: u8,
     scsi: u8,
+    plain_tags: u8,
 }
 
 /// `struct hw_io`.
@@ -210,7 +212,7 @@ pub unsafe extern "C" fn hw_core_tunable(n: usize, t: usize, to: *mut u8, size: 
     true
 }
 
-/// The least that `hw_depth` will answer where a word has `places` places.
+/// The least that `hw_depth` will answer where it counts among `places` places: of a word, or all.
 #[unsafe(no_mangle)]
 pub extern "C" fn hw_core_depth_min(n: usize, places: u32) -> u32 {
     let percent = entry(n).and_then(|e| e.tag_percent_min);
@@ -242,6 +244,7 @@ pub extern "C" fn hw_core_new(view: &'static View, n: usize, setup: &HwSetup) ->
     device.write_cache = setup.write_cache != 0;
     device.fua = setup.fua != 0;
     device.scsi = setup.scsi != 0;
+    device.tags = if setup.plain_tags != 0 { Tags::Plain } else { Tags::Words };
     device.tick = Nanos(setup.tick_ns);
     let now = Instant::from_nanos(setup.now);
     let queue = Queue::new(entry, device, setup.slots as usize, now, view);

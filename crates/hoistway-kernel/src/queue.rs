@@ -513,7 +513,7 @@ impl<'v> Queue<'v> {
 
     // --- the rest ---------------------------------------------------------------------------------
 
-    /// Places of each word of tags that this I/O may have; `None`: all.
+    /// Places of each word of tags, or of all where they are plain, that this I/O may have; `None`: no limit.
     pub fn depth(&mut self, now: Instant, io: &Io) -> Option<u32> {
         let now = self.clock(now);
         match self.sched.depth_limit(now, io, &mut self.env.cx()) {

@@ -1,6 +1,7 @@
 //! Every scheduler behind the seam, driven as a kernel drives an elevator: in random order, by several hardware queues, with
 //! requests that come back, groups that go and processes whose numbers are used again.
 
+use hoistway::device::Tags;
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::{Side, Told};
 use hoistway::sched::{At, Entry, Open, SCHEDULERS};
@@ -43,10 +44,15 @@ struct Shim<'v> {
 
 impl<'v> Shim<'v> {
     fn new(entry: &'static Entry, view: &'v View) -> Shim<'v> {
+        Shim::with_tags(entry, view, Tags::Words)
+    }
+
+    fn with_tags(entry: &'static Entry, view: &'v View, tags: Tags) -> Shim<'v> {
         let mut device = Device::new(Sectors(1 << 24), 32);
         device.hw_queues = 2;
         device.nr_requests = 64;
         device.write_cache = true;
+        device.tags = tags;
         let queue = Queue::new(entry, device, SLOTS, Instant::ZERO, view);
         let (waiting, device, back) = Default::default();
         let (procs, groups, issued) = Default::default();
@@ -439,6 +445,21 @@ fn a_limit_fits_the_words_that_were_made_however_few_tags_are_left() {
     assert_eq!((limit(4), limit(64)), (Some(12), Some(12)));
     // 300 are made anew, in words of 64.
     assert_eq!((limit(300), limit(16)), (Some(48), Some(48)));
+}
+
+/// Later kernels count over all tags that there are now.
+#[test]
+fn a_limit_is_a_part_of_all_tags_where_they_are_plain() {
+    let view = View::new();
+    let paternoster = hoistway::sched::find("paternoster").unwrap();
+    let mut shim = Shim::with_tags(paternoster, &view, Tags::Plain);
+    let io = Io { op: Op::Write, ..shim.arrival(&mut Dice(3)).io };
+    let mut limit = |nr| {
+        shim.queue.resized(Instant::from_nanos(5), nr);
+        shim.queue.depth(Instant::from_nanos(5), &io)
+    };
+    assert_eq!((limit(4), limit(16)), (Some(3), Some(12)));
+    assert_eq!((limit(64), limit(300)), (Some(48), Some(225)));
 }
 
 #[test]

@@ -320,9 +320,7 @@ impl<'a, S: Source> Maker<'a, S> {
             let t = &tunables[self.source.below(tunables.len() as u64) as usize];
             let value = self.value(t);
             // No rule to hold it to.
-            let stops = matches!(stage, StageName::Scheduler)
-                && self.scheduler.loses_service(t.name, value);
-            if !stops {
+            if t.stops_at != Some(value) {
                 self.push(Op::Set { stage, name: t.name.into(), value });
             }
         }

@@ -218,6 +218,8 @@ pub struct Tunable {
     pub only_with: Option<OnlyWith>,
     /// Its value under each value of the setting that stands for many.
     pub presets: Presets,
+    /// The value under which requests may stand still for ever, as published; `None`: there is none.
+    pub stops_at: Option<u64>,
 }
 
 impl Tunable {
@@ -239,6 +241,7 @@ impl Tunable {
             on_change: OnChange::Decides,
             only_with: None,
             presets: Presets::None,
+            stops_at: None,
         }
     }
 
@@ -270,6 +273,11 @@ impl Tunable {
         otherwise: OnChange,
     ) -> Tunable {
         Tunable { only_with: Some(OnlyWith { selector, value, otherwise }), ..self }
+    }
+
+    /// The same, where requests may stand still for ever under `value`.
+    pub const fn stops_at(self, value: u64) -> Tunable {
+        Tunable { stops_at: Some(value), ..self }
     }
 
     /// Whether a change does what `on_change` says while its selector has this value.

@@ -62,6 +62,19 @@ fn registry_names_are_unique_and_sourced() {
     }
 }
 
+#[test]
+fn nobody_stands_still_by_default() {
+    let mut stopping = Vec::new();
+    for entry in SCHEDULERS {
+        for t in entry.tunables {
+            let Some(value) = t.stops_at else { continue };
+            assert!(t.check(value).is_ok() && value != t.default, "{}: {}", entry.name, t.name);
+            stopping.push((entry.name, t.name));
+        }
+    }
+    assert_eq!(stopping, [("k2", "max_inflight"), ("k2", "base")]);
+}
+
 /// `k2` as published does not keep the contract (specs/k2.md Q2): each request that is given back is counted as out for
 /// ever, so that in the end nothing goes out. Its default mends that; the other tests are of the default.
 #[test]

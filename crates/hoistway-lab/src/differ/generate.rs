@@ -281,8 +281,7 @@ fn tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
 /// A tunable of a scheduler that the kernel does not have: any of its words, or a value around the usual one. None by which
 /// processes would wait for ever.
 fn any_tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
-    let entry = find(scheduler)?;
-    let tunables = entry.tunables;
+    let tunables = find(scheduler)?.tunables;
     let tunable = tunables.get(r.below(tunables.len().max(1) as u64) as usize)?;
     let value = match tunable.unit {
         Unit::Switch | Unit::Choice(_) => tunable.min + r.below(tunable.max - tunable.min + 1),
@@ -292,8 +291,7 @@ fn any_tunable(r: &mut Rng, scheduler: &str) -> Option<What> {
         }
     };
     let value = value.clamp(tunable.min, tunable.max);
-    let goes_on = !entry.loses_service(tunable.name, value);
-    goes_on.then(|| What::Set(tunable.name.to_string(), value))
+    (tunable.stops_at != Some(value)).then(|| What::Set(tunable.name.to_string(), value))
 }
 
 #[cfg(test)]

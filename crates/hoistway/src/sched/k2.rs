@@ -93,6 +93,7 @@ const ROWS: &[Setting<K2Conf, K2Effect>] = &[
         (0, LIMIT_MAX),
         "Most requests of the whole drive that are out at a time; 0 stops the drive until it is raised.",
     )
+    .stops_at(0)
     .field(|c| c.max_inflight, |c, v| c.max_inflight = v),
     Tunable::choice(
         "k2_version",
@@ -128,6 +129,7 @@ const ROWS: &[Setting<K2Conf, K2Effect>] = &[
     )
     .on_change(OnChange::Resets)
     .only_with("base", 1, OnChange::Decides)
+    .stops_at(0)
     .field_then(|c| c.mended.into(), |c, v| c.mended = v == 1, K2::count_anew),
 ];
 static SETTINGS: Settings<K2Conf, K2Effect> = Settings::new("k2", ROWS);

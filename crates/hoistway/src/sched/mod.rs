@@ -331,12 +331,6 @@ impl Entry {
     pub fn weighs_groups(&self) -> bool {
         self.group_tunables.iter().any(|t| t.name == "weight")
     }
-
-    /// Whether requests may stand still by design while a tunable has this value: as K2's were published
-    /// (`base = 2019`), and under its limit of 0.
-    pub fn loses_service(&self, tunable: &str, value: u64) -> bool {
-        self.name == "k2" && value == 0 && matches!(tunable, "base" | "max_inflight")
-    }
 }
 
 impl core::fmt::Debug for Entry {

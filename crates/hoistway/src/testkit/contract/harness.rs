@@ -387,17 +387,12 @@ impl Harness {
         self.assert_empty();
     }
 
-    /// One setting stops a scheduler for good, as its text says: `max_inflight` of k2 (specs/k2.md Q4).
+    /// No setting is left under which requests may stand still for ever.
     fn set_going(&mut self) {
-        if self.entry.name == "k2" && self.sched.value("max_inflight") == Some(0) {
-            if self.waiting > 0 {
-                assert_eq!(self.dispatch(0), Dispatch::Idle);
+        for t in self.entry.tunables {
+            if t.stops_at.is_some() && t.stops_at == self.sched.value(t.name) {
+                self.sched.set(self.now, t.name, t.default, &mut self.env.cx()).unwrap();
             }
-            self.sched.set(self.now, "max_inflight", 1, &mut self.env.cx()).unwrap();
-        }
-        // As published it loses what is given back (Q2); `published_k2_loses_service` shows it.
-        if self.entry.name == "k2" {
-            self.sched.set(self.now, "base", 1, &mut self.env.cx()).unwrap();
         }
     }
 

@@ -71,6 +71,6 @@ if [ "$only" = cost ]; then
   ACCEL=tcg
   machine+=(-smp 1 -icount shift=0,align=off,sleep=off)
   cost=${COST:-none noop mq-deadline h-mq-deadline kyber h-kyber bfq h-bfq paternoster cfq adios k2 h-deadline}
-  append="$append no_timer_check mitigations=off nokaslr norandmaps hoistway_cost=${cost// /,}"
+  append="$append mitigations=off nokaslr norandmaps hoistway_cost=${cost// /,}"
 fi
 run_machine "$(stat -c '%s bytes' "$ko") of module"

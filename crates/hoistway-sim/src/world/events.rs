@@ -1,12 +1,12 @@
-//! The event queue: a tournament tree over a fixed set of entities, each of which has at most one time at
-//! which it wants to be called.
+//! The event queue: a fixed set of entities, each of which has at most one time at which it wants to be called.
 //!
 //! Ties go to the lower number, so the numbers are the order of things at one instant (specs/host.md
-//! 1.2): drive, stack timers, journal, processes in order. Time and number share one word, so setting a
-//! time costs three minima per level of four, and the only branch is whether a subtree's first has changed;
-//! nothing allocates after construction.
+//! 1.2): drive, stack timers, journal, processes in order. Time and number share one word. Most processes of most
+//! runs wait for I/O and for no time, so those that do are in a heap; nothing allocates after construction.
 
 use hoistway::Instant;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Never. Runs are shorter.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX >> WHO);
@@ -28,17 +28,16 @@ pub(super) fn horizon(entities: usize) -> Instant {
     Instant::from_nanos(u64::MAX >> bits(entities))
 }
 
-/// Children of a node: half a line of the cache, and half the levels of a binary tree.
-const WAYS: usize = 4;
+/// The first entities, drive and timers, change their times with every command: they stand beside the heap.
+const APART: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct EventQueue {
-    /// Keys of four neighbours, from the leaves up to the root: the least of a node is one of its parent's.
-    nodes: Vec<[u64; WAYS]>,
-    /// Least key of the root.
-    first: u64,
-    /// Where each level but the leaves' begins.
-    levels: Vec<usize>,
+    /// The key of each entity; `u64::MAX`: it waits for no time.
+    keys: Vec<u64>,
+    apart: [u64; APART],
+    /// Keys of the others, the present ones and some that have been replaced; the first is a present one.
+    heap: BinaryHeap<Reverse<u64>>,
     bits: u32,
     horizon: Instant,
 }
@@ -46,49 +45,74 @@ pub(super) struct EventQueue {
 impl EventQueue {
     pub fn new(entities: usize) -> EventQueue {
         assert!(entities <= MOST, "the world checks the number of processes");
-        let (mut nodes, mut levels, mut width) = (0, Vec::new(), entities);
-        loop {
-            width = width.div_ceil(WAYS).max(1);
-            nodes += width;
-            if width == 1 {
-                break;
-            }
-            levels.push(nodes);
+        EventQueue {
+            keys: vec![u64::MAX; entities],
+            apart: [u64::MAX; APART],
+            // With a rebuilt heap in it there is room for half as many more.
+            heap: BinaryHeap::with_capacity(entities + entities / 2 + 8),
+            bits: bits(entities),
+            horizon: horizon(entities),
         }
-        let (bits, horizon) = (bits(entities), horizon(entities));
-        EventQueue { nodes: vec![[u64::MAX; WAYS]; nodes], first: u64::MAX, levels, bits, horizon }
+    }
+
+    /// The least key of the heap.
+    #[inline]
+    fn first(&self) -> u64 {
+        self.heap.peek().map_or(u64::MAX, |&Reverse(key)| key)
+    }
+
+    #[inline]
+    fn who(&self, key: u64) -> usize {
+        (key & ((1 << self.bits) - 1)) as usize
+    }
+
+    #[inline]
+    fn key(&self, who: usize, at: Instant) -> u64 {
+        if at >= self.horizon { u64::MAX } else { at.as_nanos() << self.bits | who as u64 }
     }
 
     /// The entity that is next, and when; nobody ever if the time is the horizon.
     #[inline]
     pub fn next(&self) -> (usize, Instant) {
-        let key = self.first;
-        ((key & ((1 << self.bits) - 1)) as usize, Instant::from_nanos(key >> self.bits))
+        let key = self.first().min(self.apart[0]).min(self.apart[1]);
+        (self.who(key), Instant::from_nanos(key >> self.bits))
+    }
+
+    /// Entity `who`, called at `at`, would be the next.
+    #[inline]
+    pub fn precedes(&self, who: usize, at: Instant) -> bool {
+        self.key(who, at) < self.first().min(self.apart[0]).min(self.apart[1])
     }
 
     /// Entity `who` wants to be called at `at`, and at no other time.
     #[inline]
     pub fn set(&mut self, who: usize, at: Instant) {
-        let never = at >= self.horizon;
-        let key = if never { u64::MAX } else { at.as_nanos() << self.bits | who as u64 };
-        let mut leaf = who;
-        let mut levels = self.levels.iter();
-        let mut begin = 0;
-        let mut key = key;
-        loop {
-            let node = &mut self.nodes[begin + leaf / WAYS];
-            if node[leaf % WAYS] == key {
-                return;
-            }
-            node[leaf % WAYS] = key;
-            let [a, b, c, d] = *node;
-            key = a.min(b).min(c.min(d));
-            match levels.next() {
-                Some(&next) => (begin, leaf) = (next, leaf / WAYS),
-                None => break,
+        let key = self.key(who, at);
+        if let Some(apart) = self.apart.get_mut(who) {
+            *apart = key;
+            return;
+        }
+        let old = std::mem::replace(&mut self.keys[who], key);
+        if old != key {
+            self.change(old, key);
+        }
+    }
+
+    /// An entity has another key: the heap knows it, and begins with one that is in force.
+    fn change(&mut self, old: u64, key: u64) {
+        if key != u64::MAX {
+            if self.heap.len() == self.heap.capacity() {
+                self.heap.clear();
+                self.heap.extend(self.keys.iter().filter(|&&k| k != u64::MAX).map(|&k| Reverse(k)));
+            } else {
+                self.heap.push(Reverse(key));
             }
         }
-        self.first = key;
+        if old != u64::MAX {
+            while self.heap.peek().is_some_and(|&Reverse(k)| self.keys[self.who(k)] != k) {
+                self.heap.pop();
+            }
+        }
     }
 }
 

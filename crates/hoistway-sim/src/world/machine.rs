@@ -105,6 +105,8 @@ pub struct Machine<G> {
     issued: bool,
     /// The loop wants to be asked then at the latest; 0: at each instant.
     pub(super) pause: Instant,
+    /// Before then nothing is due that no entity asks for.
+    quiet: Instant,
     stack: Stack,
     host: Host,
     actors: Vec<JobProc>,
@@ -213,6 +215,7 @@ impl<G: Platform> Machine<G> {
             events,
             issued: false,
             pause: Instant::ZERO,
+            quiet: Instant::ZERO,
             sequential: vec![false; stack.env().requests.capacity()],
             legacy: job.host.block_profile() == Profile::Legacy,
             stack,
@@ -243,6 +246,17 @@ impl<G: Platform> Machine<G> {
     /// due is to be carried out now, in the order of [`Machine::due`].
     #[inline]
     pub fn advance(&mut self, at: Instant) -> bool {
+        if at < self.quiet {
+            assert!(at >= self.now, "time never goes back");
+            self.now = at;
+            return false;
+        }
+        self.turn(at)
+    }
+
+    /// The same where something may be due that no entity asks for.
+    #[cold]
+    fn turn(&mut self, at: Instant) -> bool {
         if self.part == Part::Window && self.exited {
             self.cut_window();
         }
@@ -271,6 +285,12 @@ impl<G: Platform> Machine<G> {
         assert!(at >= self.now, "time never goes back");
         self.monitor.record(at, &mut self.stack);
         self.now = at;
+        let border = match self.part {
+            Part::Ramp => self.span.begin,
+            Part::Window => self.span.end,
+            Part::Grace => self.span.end + self.grace,
+        };
+        self.quiet = if self.exited { Instant::ZERO } else { border.min(self.monitor.next()) };
         false
     }
 
@@ -462,18 +482,14 @@ impl<G: Platform> Machine<G> {
     /// Process `who` does nothing before `at`. True: nor does anybody else, and it is `at` now.
     #[inline]
     fn goes_on(&mut self, who: usize, at: Instant) -> bool {
-        self.events.set(who, at);
         self.wake();
-        let border = match self.part {
-            Part::Ramp => self.span.begin,
-            Part::Window => self.span.end,
-            Part::Grace => self.span.end + self.grace,
-        };
-        let quiet = at < self.pause && at < border && at <= self.monitor.next();
         // A device that was given something has not said yet when it wants to be called.
-        let alone = quiet && !self.issued && self.events.next().0 == who;
+        let alone =
+            at < self.pause && at < self.quiet && !self.issued && self.events.precedes(who, at);
         if alone {
             self.now = at;
+        } else {
+            self.events.set(who, at);
         }
         alone
     }
@@ -486,6 +502,8 @@ impl<G: Platform> Machine<G> {
             _ => who - self.first,
         };
         self.issued = false;
+        // Until it says when it goes on.
+        self.events.set(who, NEVER);
         let next = if self.over[p] { Next::Called } else { self.steps(who, p)? };
         if next != Next::Due {
             self.events.set(who, NEVER);
@@ -600,6 +618,9 @@ impl<G: Platform> Machine<G> {
                     self.end_procs(p, true);
                     self.exit(self.ids[p]);
                     self.exited = self.was_last(p);
+                    if self.exited {
+                        self.quiet = Instant::ZERO;
+                    }
                     return Ok(Next::Called);
                 }
                 Act::Tell => self.told(p, self.host.notice()),

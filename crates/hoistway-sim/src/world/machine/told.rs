@@ -2,8 +2,8 @@
 
 use super::{JobProc, Machine, Platform, Step};
 use crate::host::{Notice, ProcInfo};
-use hoistway::ProcId;
 use hoistway::stage::Change;
+use hoistway::{Instant, ProcId};
 use hoistway_run::{Mark, UNFINISHED};
 
 impl<G: Platform> Machine<G> {
@@ -74,6 +74,7 @@ impl<G: Platform> Machine<G> {
     pub(super) fn retire(&mut self, p: usize) {
         if self.actors[p].target && !self.over[p] {
             self.running -= 1;
+            self.quiet = Instant::ZERO;
         }
         self.over[p] = true;
     }

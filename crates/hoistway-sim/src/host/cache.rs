@@ -454,6 +454,38 @@ impl PageCache {
         true
     }
 
+    /// The same for the absent pages from `a` on, up to `b` or the first that is there; the page behind them.
+    pub fn insert_absent(
+        &mut self,
+        file: u32,
+        a: u64,
+        b: u64,
+        ready: bool,
+        group: GroupId,
+    ) -> Option<u64> {
+        if self.cached + (b - a) > self.limit {
+            // How many they are decides how much is taken back.
+            let b = self.find(file, a, b, |w| w.cached);
+            return self.insert(file, a, b, ready, group).then_some(b);
+        }
+        let mut end = a;
+        for (i, mask) in spans(a, b) {
+            let place = self.own_place(file, i);
+            let there = self.words[place].cached & mask;
+            // Below the first that is there.
+            let absent = mask & (there & there.wrapping_neg()).wrapping_sub(1);
+            if absent != 0 {
+                self.add_to_word(place, absent, ready, group);
+                end += ones(absent);
+            }
+            if there != 0 {
+                break;
+            }
+        }
+        self.cached += end - a;
+        Some(end)
+    }
+
     /// Inserts absent pages of one word.
     #[inline]
     fn add_to_word(&mut self, place: usize, mask: u64, ready: bool, group: GroupId) {

@@ -61,15 +61,12 @@ impl Arbiter {
     /// A read or write arrives.
     #[inline]
     pub fn push_transfer(&mut self, now: u64, command: Command) {
-        let (start, end) = (command.start, command.start + command.len);
         if self.quantum == 0 {
-            let sequential = self.streams.advance(start, end).is_some();
-            if !sequential {
-                self.streams.take_over(end, |_| true);
-            }
-            self.queues[0].push_back(Queued { command, arrived: now, sequential });
+            let queued = self.in_order(now, command);
+            self.queues[0].push_back(queued);
             return;
         }
+        let (start, end) = (command.start, command.start + command.len);
         let queued = Queued { command, arrived: now, sequential: false };
         if let Some(slot) = self.streams.advance(start, end) {
             self.enqueue(slot + 1, Queued { sequential: true, ..queued });
@@ -81,6 +78,17 @@ impl Arbiter {
             }
             self.enqueue(0, queued);
         }
+    }
+
+    /// The same of a drive that takes commands in their order; whoever asks puts it in the queue, or takes it.
+    #[inline]
+    pub fn in_order(&mut self, now: u64, command: Command) -> Queued {
+        let (start, end) = (command.start, command.start + command.len);
+        let sequential = self.streams.advance(start, end).is_some();
+        if !sequential {
+            self.streams.take_over(end, |_| true);
+        }
+        Queued { command, arrived: now, sequential }
     }
 
     /// Any other command arrives: it waits among the others and belongs to no stream.

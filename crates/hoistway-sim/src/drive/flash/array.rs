@@ -17,12 +17,6 @@ const RANDOM_SHARE_BYTES: f64 = 1_048_576.0;
 /// Of the hash that gives stripes their dies.
 const SPREAD: u64 = 0x9e37_79b1;
 
-/// The die of a stripe where there are `1 << shift` dies.
-#[inline(always)]
-fn die_by_shift(stripe: u64, shift: u32) -> usize {
-    (stripe ^ (stripe >> shift).wrapping_mul(SPREAD)) as usize & ((1 << shift) - 1)
-}
-
 /// One die.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
@@ -35,15 +29,31 @@ struct Die {
     channel: usize,
 }
 
+/// Where all numbers are powers of two, a page's die takes no division.
+#[derive(Clone, Copy, Debug)]
+struct Powers {
+    /// Pages of a stripe, as a shift.
+    stripe: u32,
+    /// Dies, as a shift.
+    dies: u32,
+}
+
+impl Powers {
+    fn of(params: &FlashParams) -> Option<Powers> {
+        let pages = params.stripe / params.page;
+        let whole = params.stripe.is_multiple_of(params.page);
+        (whole && pages.is_power_of_two() && params.dies.is_power_of_two())
+            .then(|| Powers { stripe: pages.trailing_zeros(), dies: params.dies.trailing_zeros() })
+    }
+}
+
 /// Dies, channels, buffer.
 #[derive(Debug)]
 pub(super) struct Array {
     dies: Vec<Die>,
     /// K: channels are free from then on.
     channels: Vec<u64>,
-    /// When dies, and bytes of a stripe, are a power of two: the shift that divides by them.
-    die_shift: Option<u32>,
-    stripe_shift: Option<u32>,
+    powers: Option<Powers>,
     by_dies: Divisor,
     by_stripe: Divisor,
     by_page: Divisor,
@@ -70,6 +80,8 @@ pub(super) struct Array {
     next_die: usize,
     /// Latest end of a program so far, as it was when it was planned.
     programmed_until: u64,
+    /// The same with the reads that overtook them.
+    programs_end: u64,
     /// Up to then idle time was turned into clean blocks.
     reclaimed_until: u64,
     slc_used: u64,
@@ -88,8 +100,7 @@ impl Array {
         Array {
             dies: (0..params.dies).map(die).collect(),
             channels: vec![0; params.channels as usize],
-            die_shift: params.dies.is_power_of_two().then(|| params.dies.trailing_zeros()),
-            stripe_shift: params.stripe.is_power_of_two().then(|| params.stripe.trailing_zeros()),
+            powers: Powers::of(params),
             by_dies: Divisor::new(params.dies),
             by_stripe: Divisor::new(params.stripe),
             by_page: Divisor::new(params.page),
@@ -109,6 +120,7 @@ impl Array {
             pending_since: 0,
             next_die: 0,
             programmed_until: 0,
+            programs_end: 0,
             reclaimed_until: 0,
             slc_used: 0,
             clean_pool: params.clean_pool,
@@ -121,88 +133,102 @@ impl Array {
     /// different dies, but not every file begins on die 0.
     #[inline]
     fn die_of(&self, stripe: u64) -> usize {
-        match self.die_shift {
-            Some(shift) => die_by_shift(stripe, shift),
-            None => {
-                let round = self.by_dies.div_rem(stripe).0;
-                self.by_dies.div_rem(stripe ^ round.wrapping_mul(SPREAD)).1 as usize
-            }
+        let hash = |round: u64| stripe ^ round.wrapping_mul(SPREAD);
+        match self.powers {
+            Some(powers) => hash(stripe >> powers.dies) as usize & (self.dies.len() - 1),
+            None => self.by_dies.div_rem(hash(self.by_dies.div_rem(stripe).0)).1 as usize,
         }
     }
 
     /// Reads the pages of a command that the controller has worked off at `t0`; when the earliest and
     /// the latest of them have passed their channel.
     pub fn read(&mut self, t0: u64, start: u64, len: u64) -> (u64, u64) {
-        let (end, page) = (start + len, self.page);
+        let (mut at, end, page) = (start, start + len, self.page);
         let mut ends = (u64::MAX, t0);
-        let mut at = start;
-        let mut page_end = start - self.by_page.div_rem(start).1 + page;
         while at < end {
-            let whole = (end - at) / page;
-            if page_end - at == page
-                && whole > 0
-                && let (Some(stripe), Some(dies)) = (self.stripe_shift, self.die_shift)
-            {
-                self.read_pages(t0, at, whole, (stripe, dies), &mut ends);
-                at += whole * page;
-                page_end = at + page;
-                continue;
+            let (number, rest) = self.by_page.div_rem(at);
+            let whole = if rest > 0 { 0 } else { self.by_page.div_rem(end - at).0 };
+            match self.powers {
+                Some(powers) if whole > 0 => {
+                    if self.programs_end <= t0 {
+                        self.read_pages::<false>(t0, number, whole, powers, &mut ends);
+                    } else {
+                        self.read_pages::<true>(t0, number, whole, powers, &mut ends);
+                    }
+                    at += whole * page;
+                }
+                _ => {
+                    let part = (page - rest).min(end - at);
+                    self.read_part(t0, at, part, &mut ends);
+                    at += part;
+                }
             }
-            let on_channel = self.channel_rate.dur(page_end.min(end) - at);
-            let die = self.die_of(self.by_stripe.div_rem(at).0);
-            let jitter = self.jitter.below(self.read_spread);
-            self.read_page(t0, die, self.read_least + jitter, on_channel, &mut ends);
-            at = page_end;
-            page_end += page;
         }
         (ends.0.min(ends.1), ends.1)
     }
 
-    /// Reads so many whole pages from byte `at` on; `shifts` divide by a stripe and by the number of dies. Large reads
-    /// spend their time here.
-    #[inline(never)]
-    fn read_pages(
-        &mut self,
-        t0: u64,
-        mut at: u64,
-        pages: u64,
-        shifts: (u32, u32),
-        ends: &mut (u64, u64),
-    ) {
-        let (page, least) = (self.page, self.read_least);
-        let (spread, on_channel) = (self.read_spread, self.page_on_channel);
-        let mut both = *ends;
-        for _ in 0..pages {
-            let die = die_by_shift(at >> shifts.0, shifts.1);
-            let time = least + self.jitter.below(spread);
-            self.read_page(t0, die, time, on_channel, &mut both);
-            at += page;
-        }
-        *ends = both;
+    /// Reads so many bytes of one page.
+    #[inline]
+    fn read_part(&mut self, t0: u64, at: u64, bytes: u64, ends: &mut (u64, u64)) {
+        let die = self.die_of(self.by_stripe.div_rem(at).0);
+        let from = if self.programs_end > t0 { self.overtake(t0, die) } else { t0 };
+        let time = self.read_least + self.jitter.below(self.read_spread);
+        let die = &mut self.dies[die];
+        die.read_free = die.read_free.max(from) + time;
+        let on_channel = self.channel_rate.dur(bytes);
+        let passed = reserve(&mut self.channels[die.channel], die.read_free, on_channel);
+        *ends = (ends.0.min(passed), ends.1.max(passed));
     }
 
-    /// Reads a page, or a part of it, whose array takes `time`.
-    #[inline(always)]
-    fn read_page(
+    /// The same for so many whole pages from page `number` on; `PROGRAMS`: some die may program at `t0`. Large reads
+    /// spend their time here.
+    #[inline(never)]
+    fn read_pages<const PROGRAMS: bool>(
         &mut self,
         t0: u64,
-        die: usize,
-        time: u64,
-        on_channel: u64,
+        mut number: u64,
+        pages: u64,
+        powers: Powers,
         ends: &mut (u64, u64),
     ) {
-        let die = &mut self.dies[die];
-        let mut from = t0;
-        if die.program_free > t0 {
-            // Only the program in progress is waited for; queued programs are overtaken.
-            let rest = (die.program_free - t0) % die.program_time.max(1);
-            from += if self.suspend > 0 { rest.min(self.suspend) } else { rest };
-            die.program_free += self.read;
+        let (least, spread) = (self.read_least, self.read_spread);
+        let on_channel = self.page_on_channel;
+        let (mut first, mut last) = *ends;
+        let end = number + pages;
+        while number < end {
+            // As in `die_of`: all stripes of a round have one key.
+            let round = (number >> powers.stripe) >> powers.dies;
+            let key = round.wrapping_mul(SPREAD);
+            let round_end = end.min((round + 1) << powers.dies << powers.stripe);
+            // Drawn first, since the generator and the dies together need more registers than there are.
+            let mut times = [0; 32];
+            let times = &mut times[..(round_end - number).min(32) as usize];
+            times.iter_mut().for_each(|time| *time = least + self.jitter.below(spread));
+            for &mut time in times {
+                let at = ((number >> powers.stripe) ^ key) as usize & (self.dies.len() - 1);
+                let from = if PROGRAMS { self.overtake(t0, at) } else { t0 };
+                let die = &mut self.dies[at];
+                die.read_free = die.read_free.max(from) + time;
+                let passed = reserve(&mut self.channels[die.channel], die.read_free, on_channel);
+                (first, last) = (first.min(passed), last.max(passed));
+                number += 1;
+            }
         }
-        let read = die.read_free.max(from) + time;
-        die.read_free = read;
-        let passed = reserve(&mut self.channels[die.channel], read, on_channel);
-        *ends = (ends.0.min(passed), ends.1.max(passed));
+        *ends = (first, last);
+    }
+
+    /// A read comes to a die at `t0`: from when on it can read. Only the program in progress is waited for; queued
+    /// programs are overtaken.
+    #[inline(always)]
+    fn overtake(&mut self, t0: u64, die: usize) -> u64 {
+        let die = &mut self.dies[die];
+        if die.program_free <= t0 {
+            return t0;
+        }
+        let rest = (die.program_free - t0) % die.program_time.max(1);
+        die.program_free += self.read;
+        self.programs_end = self.programs_end.max(die.program_free);
+        t0 + if self.suspend > 0 { rest.min(self.suspend) } else { rest }
     }
 
     /// A write of `len` bytes that came over the link at `t` is taken into the buffer; when it fits.
@@ -282,6 +308,7 @@ impl Array {
         }
         buffer.count(units * bytes);
         *programmed_until = until;
+        self.programs_end = self.programs_end.max(until);
     }
 
     /// SLC cache, clean pool, write amplification.
@@ -343,7 +370,7 @@ impl Array {
 
     /// The latest end of all programs, overtaking reads included.
     pub fn programs_end(&self) -> u64 {
-        self.dies.iter().map(|d| d.program_free).max().unwrap_or(0)
+        self.programs_end
     }
 
     /// Works off the timer of partial units up to and including `now`. It produces nothing that the
@@ -408,6 +435,26 @@ mod tests {
                 let hash = s ^ (s / dies).wrapping_mul(0x9e37_79b1);
                 assert_eq!(array.die_of(s) as u64, hash % dies);
             }
+        }
+    }
+
+    #[test]
+    fn whole_pages_in_a_row_are_read_as_single_ones_are() {
+        for id in ["samsung-970-pro", "plextor-px-256m5s"] {
+            let (mut row, mut single) = (array(id), Array { powers: None, ..array(id) });
+            assert!(row.powers.is_some());
+            let mut rng = rng::stream(1, "test");
+            for t in 1..2000 {
+                let (now, at, len) =
+                    (t * 100_000, rng.below(1 << 30) * 512, rng.below(1 << 10) * 512);
+                // The dies program in one part of the time.
+                if t % 400 < 100 {
+                    let write = |a: &mut Array| a.accept(now, now, 1 << 18);
+                    assert_eq!(write(&mut row), write(&mut single));
+                }
+                assert_eq!(row.read(now, at, len + 512), single.read(now, at, len + 512));
+            }
+            assert_eq!(row.programs_end(), row.dies.iter().map(|d| d.program_free).max().unwrap());
         }
     }
 

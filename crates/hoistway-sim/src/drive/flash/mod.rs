@@ -262,41 +262,57 @@ impl Flash {
 
     /// Takes commands at `now` while the gate is open.
     fn take(&mut self, now: u64) {
-        self.array.advance(now);
-        if let Some(hiccups) = &mut self.hiccups {
-            hiccups.advance(now, &mut self.fw);
-        }
-        loop {
-            let Some(head) = self.arbiter.head() else {
-                (self.gate, self.gate_bound) = (u64::MAX, u64::MAX);
-                return;
-            };
-            if now < self.blocked_until {
-                (self.gate, self.gate_bound) = (self.blocked_until, self.blocked_until);
-                return;
-            }
+        self.prepare(now);
+        while let Some(head) = self.arbiter.head() {
             let kind = kind(head.command.op);
-            let busy = self.fw.max(match kind {
-                READ => self.link[0],
-                WRITE => self.link[self.write_side()],
-                _ => 0,
-            });
-            if busy > now + self.params.dispatch_window {
-                self.gate = busy - self.params.dispatch_window;
-                // Commands of another kind behind the head need not wait for what it waits for.
-                let alike = self.waiting.iter().enumerate().all(|(k, &n)| k == kind || n == 0);
-                self.gate_bound = if alike { busy } else { self.gate };
+            if let Some((gate, bound)) = self.shut(now, kind) {
+                (self.gate, self.gate_bound) = (gate, bound);
                 return;
             }
             let queued = self.arbiter.pop().expect("the head was there");
             self.waiting[kind] -= 1;
-            match queued.command.op {
-                Op::Read => self.read(now, &queued),
-                Op::Write => self.write(now, &queued),
-                // Deviation: writing zeroes deallocates, as drives of this kind do.
-                Op::Discard | Op::WriteZeroes => self.discard(now, &queued),
-                Op::Flush => unreachable!("a flush takes effect on arrival"),
-            }
+            self.carry_out(now, &queued);
+        }
+        (self.gate, self.gate_bound) = (u64::MAX, u64::MAX);
+    }
+
+    /// Before a command is taken.
+    #[inline]
+    fn prepare(&mut self, now: u64) {
+        self.array.advance(now);
+        if let Some(hiccups) = &mut self.hiccups {
+            hiccups.advance(now, &mut self.fw);
+        }
+    }
+
+    /// The gate is closed for commands of this kind: until when, and before when none of those that wait completes.
+    #[inline]
+    fn shut(&self, now: u64, kind: usize) -> Option<(u64, u64)> {
+        if now < self.blocked_until {
+            return Some((self.blocked_until, self.blocked_until));
+        }
+        let busy = self.fw.max(match kind {
+            READ => self.link[0],
+            WRITE => self.link[self.write_side()],
+            _ => 0,
+        });
+        if busy <= now + self.params.dispatch_window {
+            return None;
+        }
+        let gate = busy - self.params.dispatch_window;
+        // Commands of another kind behind the head need not wait for what it waits for.
+        let alike = self.waiting.iter().enumerate().all(|(k, &n)| k == kind || n == 0);
+        Some((gate, if alike { busy } else { gate }))
+    }
+
+    #[inline]
+    fn carry_out(&mut self, now: u64, queued: &Queued) {
+        match queued.command.op {
+            Op::Read => self.read(now, queued),
+            Op::Write => self.write(now, queued),
+            // Deviation: writing zeroes deallocates, as drives of this kind do.
+            Op::Discard | Op::WriteZeroes => self.discard(now, queued),
+            Op::Flush => unreachable!("a flush takes effect on arrival"),
         }
     }
 
@@ -384,6 +400,15 @@ impl Drive for Flash {
     fn handle(&mut self, now: Instant, command: Command) {
         let now = now.as_nanos();
         self.advance(now);
+        let in_order = self.params.seq_quantum == 0 && matches!(command.op, Op::Read | Op::Write);
+        if in_order && self.gate == u64::MAX {
+            // Nothing is ahead of it.
+            self.prepare(now);
+            if self.shut(now, kind(command.op)).is_none() {
+                let queued = self.arbiter.in_order(now, command);
+                return self.carry_out(now, &queued);
+            }
+        }
         match command.op {
             Op::Flush => {
                 self.flush(now, command.tag);

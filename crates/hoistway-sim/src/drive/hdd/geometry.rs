@@ -95,13 +95,24 @@ impl Geometry {
     }
 
     pub fn place(&self, lba: u64) -> MediaPos {
-        let z = self.zone(lba);
+        self.place_in(self.zone(lba), lba)
+    }
+
+    /// Where a range begins and ends, mostly in one zone.
+    pub fn places(&self, start: u64, end: u64) -> (MediaPos, MediaPos) {
+        let first = self.zone(start);
+        let ends = self.zones.get(first + 1).is_none_or(|next| end < next.start);
+        let last = if ends { first } else { self.zone(end) };
+        (self.place_in(first, start), self.place_in(last, end))
+    }
+
+    fn place_in(&self, z: usize, lba: u64) -> MediaPos {
         let zone = &self.zones[z];
         let offset = lba - zone.start;
         let track = offset / zone.track_bytes;
         let rest = offset - track * zone.track_bytes;
         let tracks = z as u64 * self.tracks_per_zone + track;
-        let clock = tracks * self.track_ns + (rest as f64 * zone.ns_per_byte) as u64;
+        let clock = tracks * self.track_ns + (rest as i64 as f64 * zone.ns_per_byte) as i64 as u64;
         self.at_clock(clock, tracks / self.heads)
     }
 
@@ -126,6 +137,31 @@ impl Geometry {
     pub fn rotation(&self, angle: u64, phase: u64) -> u64 {
         let wait = if angle >= phase { angle - phase } else { angle + self.rev - phase };
         if wait + SLACK_NS > self.rev { 0 } else { wait }
+    }
+
+    /// The angles whose [rotation](Geometry::rotation) from `phase` takes no longer than `longest`.
+    #[inline]
+    pub fn arc(&self, phase: u64, longest: u64) -> Arc {
+        // What has just passed, by less than the slack, waits for nothing.
+        let passed = SLACK_NS - 1;
+        let from = if phase >= passed { phase - passed } else { phase + self.rev - passed };
+        Arc { from, width: longest.saturating_add(passed), rev: self.rev }
+    }
+}
+
+/// Angles side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arc {
+    from: u64,
+    width: u64,
+    rev: u64,
+}
+
+impl Arc {
+    #[inline]
+    pub fn holds(&self, angle: u64) -> bool {
+        let turned = if angle >= self.from { 0 } else { self.rev };
+        angle + turned - self.from <= self.width
     }
 }
 
@@ -218,6 +254,28 @@ mod tests {
             let took = g.place(lba + (100 << 20)).clock - g.place(lba).clock;
             let rate = (100u64 << 20) as f64 * 1e9 / took as f64;
             assert!((rate / wanted - 1.0).abs() < 0.01, "{rate}");
+        }
+    }
+
+    #[test]
+    fn an_arc_holds_what_comes_round_in_time_and_places_are_those_of_each_end() {
+        let (file, g) = hitachi();
+        let mut r = rng::stream(1, "arcs");
+        for _ in 0..100_000 {
+            let [angle, phase] = std::array::from_fn(|_| r.below(g.rev));
+            // Often at the edges of the slack.
+            let longest = [0, 1, g.rotation(angle, phase), r.below(2 * g.rev), u64::MAX];
+            for longest in longest.into_iter().flat_map(|l| [l, l.saturating_sub(1)]) {
+                let holds = g.arc(phase, longest).holds(angle);
+                assert_eq!(holds, g.rotation(angle, phase) <= longest);
+            }
+            let start = r.below(file.identity.capacity_bytes);
+            let end = start + r.below(file.identity.capacity_bytes - start);
+            assert_eq!(g.places(start, end), (g.place(start), g.place(end)));
+        }
+        for before in [0, 1, SLACK_NS - 1, SLACK_NS, SLACK_NS + 1] {
+            let angle = g.rev - 1 - before;
+            assert_eq!(g.arc(g.rev - 1, 0).holds(angle), g.rotation(angle, g.rev - 1) == 0);
         }
     }
 

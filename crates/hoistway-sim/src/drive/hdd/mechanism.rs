@@ -215,15 +215,13 @@ impl Mechanism {
         self.dirty_bytes
     }
 
-    /// The end of the operation in progress, or the end of idling with dirty data.
-    pub fn next_event(&self) -> Option<u64> {
-        match &self.busy {
-            Some(busy) => Some(busy.until),
-            None if !self.dirty.is_empty() => Some(self.activity + self.cfg.idle),
-            None => {
-                let shingles = self.shingles.as_ref()?;
-                shingles.next_band().map(|_| self.activity + shingles.idle)
-            }
+    /// The end of the operation in progress, or the end of idling with dirty data; `u64::MAX`: neither.
+    pub fn next_event(&self) -> u64 {
+        match (&self.busy, &self.shingles) {
+            (Some(busy), _) => busy.until,
+            _ if !self.dirty.is_empty() => self.activity + self.cfg.idle,
+            (None, Some(s)) if s.next_band().is_some() => self.activity + s.idle,
+            _ => u64::MAX,
         }
     }
 
@@ -254,7 +252,7 @@ impl Mechanism {
     /// Of a shingled drive a read goes to its first piece; each further one costs the way there and half a turn.
     fn queued(&self, arrival: u64, access: Access) -> QueuedAccess {
         let Access { write, start, end, .. } = access;
-        let (from, to) = (self.place(start), self.place(end));
+        let (from, to) = self.geometry.places(self.base + start, self.base + end);
         let plain = QueuedAccess {
             access,
             arrival,
@@ -498,9 +496,9 @@ impl Mechanism {
         let mut bound = best.map_or(f64::INFINITY, |(score, _, _)| score);
         // Who waits longer for its byte to come round has no chance, whatever its age.
         let most = self.credit(now, oldest) - real(self.cfg.overhead) + 2.0;
-        let mut longest = (bound + most).max(0.0) as u64;
+        let mut arc = self.geometry.arc(phase, (bound + most).max(0.0) as u64);
         for (at, q) in self.queue.iter().enumerate() {
-            if self.geometry.rotation(q.from.angle, phase) > longest {
+            if !arc.holds(q.from.angle) {
                 continue;
             }
             let credit = self.credit(now, q.arrival);
@@ -518,7 +516,7 @@ impl Mechanism {
             let score = real(cost) - credit;
             offer(best, score, q.number, Choice::Go(at));
             bound = bound.min(score);
-            longest = (bound + most).max(0.0) as u64;
+            arc = self.geometry.arc(phase, (bound + most).max(0.0) as u64);
         }
     }
 

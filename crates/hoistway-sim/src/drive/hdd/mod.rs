@@ -16,13 +16,11 @@ mod mechanism;
 mod shingled;
 
 use super::keys::Key;
-use super::rate::Rate;
+use super::rate::{Coming, Rate};
 use super::{Command, Completion, Drive, DriveFile, DriveOutput, Model, Wrong, reserve};
 use geometry::Geometry;
 use hoistway::{Instant, Nanos, Op};
 use mechanism::{Access, Mechanism};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 pub(super) const MODEL: Model = Model {
     name: "hdd",
@@ -147,9 +145,7 @@ struct Bus {
     free: [u64; 2],
     jobs: Vec<HeldCommand>,
     spare: Vec<u32>,
-    /// Ended jobs in order of time, then of their ends' creation.
-    ended: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    number: u64,
+    ended: Coming,
 }
 
 /// A command while the drive has it. Up to two parts, one per actuator.
@@ -175,32 +171,30 @@ impl Hdd {
                 free: [0; 2],
                 jobs: Vec::new(),
                 spare: Vec::new(),
-                ended: BinaryHeap::new(),
-                number: 0,
+                ended: Coming::default(),
             },
         }
     }
 
-    /// The mechanism with the earliest event, and its time.
-    fn next(&self) -> Option<(u64, usize)> {
-        let times = self.mechanisms.iter().enumerate();
-        times.filter_map(|(n, m)| Some((m.next_event()?, n))).min()
-    }
-
-    fn run_until(&mut self, now: u64) {
-        while let Some((at, n)) = self.next() {
-            if at > now {
-                break;
-            }
-            self.mechanisms[n].advance(at, &mut self.bus);
-        }
+    /// The mechanism with the earliest event, and its time; `u64::MAX`: none has any.
+    #[inline]
+    fn next(&self) -> (u64, usize) {
+        let first = (self.mechanisms[0].next_event(), 0);
+        let others = self.mechanisms[1..].iter().map(Mechanism::next_event).zip(1..);
+        others.fold(first, |least, other| if other.0 < least.0 { other } else { least })
     }
 }
 
 impl Drive for Hdd {
     fn handle(&mut self, now: Instant, command: Command) {
         let now = now.as_nanos();
-        self.run_until(now);
+        loop {
+            let (at, n) = self.next();
+            if at > now {
+                break;
+            }
+            self.mechanisms[n].advance(at, &mut self.bus);
+        }
         let Command { op, start, len, .. } = command;
         let end = start + len;
         let media = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
@@ -233,23 +227,21 @@ impl Drive for Hdd {
     }
 
     fn poll(&mut self, now: Instant) -> DriveOutput {
-        let now = now.as_nanos();
         loop {
-            let event = self.next();
-            let ended = self.bus.ended.peek().map(|&Reverse((at, _, _))| at);
-            if let Some(at) = ended
-                && at <= now
-                && event.is_none_or(|(e, _)| at <= e)
+            let (event, n) = self.next();
+            let ended = self.bus.ended.next_at();
+            if ended <= event
+                && let Some(done) = self.bus.ended.pop_due(now)
             {
-                return DriveOutput::Done(self.bus.close());
+                return DriveOutput::Done(done);
             }
-            match event {
-                Some((at, n)) if at <= now => self.mechanisms[n].advance(at, &mut self.bus),
-                _ => {
-                    let next = [ended, event.map(|(at, _)| at)].into_iter().flatten().min();
-                    return DriveOutput::WaitUntil(next.map(Instant::from_nanos));
-                }
+            if event > now.as_nanos() {
+                let next = event.min(ended);
+                return DriveOutput::WaitUntil(
+                    (next != u64::MAX).then(|| Instant::from_nanos(next)),
+                );
             }
+            self.mechanisms[n].advance(event, &mut self.bus);
         }
     }
 }
@@ -283,15 +275,9 @@ impl Bus {
             entry.completion = Completion { at, waiting, media, transfer, ..entry.completion };
         }
         if entry.parts == 0 {
-            self.number += 1;
-            self.ended.push(Reverse((entry.completion.at.as_nanos(), self.number, job)));
+            self.ended.insert(entry.completion);
+            self.spare.push(job);
         }
-    }
-
-    fn close(&mut self) -> Completion {
-        let Reverse((_, _, job)) = self.ended.pop().expect("the caller looked");
-        self.spare.push(job);
-        self.jobs[job as usize].completion
     }
 
     /// Time of `len` bytes on the link.

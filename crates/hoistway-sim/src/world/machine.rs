@@ -652,6 +652,11 @@ impl<G: Platform> Machine<G> {
     /// An I/O enters the stack; false if that does not accept it yet.
     fn submit(&mut self) -> bool {
         let io = *self.host.submitted();
+        if self.stack.pass_flush(self.now, &io) {
+            self.platform.submitted(&io, &self.host);
+            self.platform.step(self.now, Step::Submit(&io));
+            return true;
+        }
         self.submission = io.id;
         self.accepted = false;
         self.platform.submitted(&io, &self.host);

@@ -54,6 +54,11 @@ impl FlushMachine {
         }
     }
 
+    /// A command is with the device, or the next one's time is set: who comes now joins those that wait.
+    pub fn next_is_to_come(&self) -> bool {
+        self.command.is_some() || self.kick_at.is_some()
+    }
+
     pub fn clear_kick(&mut self) {
         self.kick_at = None;
         self.blocked = false;

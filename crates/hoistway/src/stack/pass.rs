@@ -16,13 +16,40 @@ impl Stack {
     /// accepted, and this request is to be handed to the device. `None`: it may meet somebody, and nothing was done.
     #[inline]
     pub fn pass(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
-        if !self.rests() || self.ending || !self.prio_classes.is_empty() || !self.room() {
+        let sequence = io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA);
+        if sequence || !self.room() {
+            return None;
+        }
+        let id = self.take_in(now, io)?;
+        let queue = self.hand_over(id);
+        self.env.runs.sent(queue, true);
+        Some(id)
+    }
+
+    /// What [`Input::Submit`] does with a flush that joins others which wait for the next command: it is accepted. False:
+    /// it may begin one, or has more to do, and nothing was done.
+    #[inline]
+    pub fn pass_flush(&mut self, now: Instant, io: &Io) -> bool {
+        let pure = io.op == Op::Flush && io.sectors.0 == 0 && io.flags.any(Flags::PREFLUSH);
+        if !pure || !self.env.device.write_cache || !self.flush.next_is_to_come() {
+            return false;
+        }
+        let id = self.take_in(now, io);
+        id.is_some_and(|id| {
+            self.begin_sequence(id);
+            true
+        })
+    }
+
+    /// The request of an I/O that meets nobody on its way to a tag.
+    #[inline(always)]
+    fn take_in(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
+        if !self.rests_beside_flushes(now) || self.ending || !self.prio_classes.is_empty() {
             return None;
         }
         let io =
             Io { segments: io.segments.clamp(1, io.sectors.0.clamp(1, 1 << 30) as u32), ..*io };
-        let sequence = io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA);
-        if sequence || self.plugged(io.proc) || self.check(&io).is_err() || !self.is_plain(&io) {
+        if self.plugged(io.proc) || self.check(&io).is_err() || !self.is_plain(&io) {
             return None;
         }
         let tag = self.tag_sets[0].take(io.cpu, None)?;
@@ -36,8 +63,6 @@ impl Stack {
         let id = self.env.requests.add(bio, now, now, sync, queue);
         let id = id.expect("there are at least as many slots as tags");
         self.state[id.index()] = State { tag, ..State::default() };
-        self.hand_over(id);
-        self.env.runs.sent(queue, true);
         Some(id)
     }
 
@@ -45,7 +70,7 @@ impl Stack {
     /// may wait for it, and nothing was done.
     #[inline]
     pub fn pass_back(&mut self, now: Instant, id: ReqId) -> Option<IoId> {
-        if !self.rests() || self.ending || self.room.starved || self.room.alone {
+        if !self.rests_beside_flushes(now) || self.ending || self.room.starved || self.room.alone {
             return None;
         }
         let r = self.env.requests.get(id)?;

@@ -132,4 +132,14 @@ impl Stack {
             && self.flush.kick_at().is_none()
             && self.wake.is_none()
     }
+
+    /// The same of an I/O that has nothing to do with flushes, at `now`: when the next one is issued it does not move.
+    #[inline(always)]
+    pub(super) fn rests_beside_flushes(&self, now: Instant) -> bool {
+        self.entry.direct
+            && self.held == 0
+            && self.nothing_follows()
+            && self.rerun_next.is_none()
+            && self.wake.is_none_or(|due| due > now)
+    }
 }

@@ -180,6 +180,15 @@ impl<K: Key, A: Augment> Nodes<K, A> {
         self.node(slot).key
     }
 
+    /// Another key for `slot`, which sorts between those of its neighbours.
+    pub fn rekey(&mut self, slot: u32, key: K) {
+        let n = self.node(slot);
+        debug_assert!(n.linked);
+        debug_assert!(n.prev == NOBODY || !key.before(&self.0[n.prev as usize].key));
+        debug_assert!(n.next == NOBODY || !self.0[n.next as usize].key.before(&key));
+        self.at(place(slot)).key = key;
+    }
+
     /// The summary of the subtree at `slot`.
     pub fn sum(&self, slot: u32) -> A {
         self.node(slot).sum
@@ -697,9 +706,15 @@ mod tests {
         for round in 0..20_000 {
             x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let slot = (x >> 40) as u32 % SLOTS;
-            if nodes.linked(slot) {
+            let here = model.iter().position(|&(_, s)| s == slot);
+            if let Some(i) = here.filter(|_| x & 6 == 0) {
+                let low = if i > 0 { model[i - 1].0 } else { 0 };
+                let high = model.get(i + 1).map_or(40, |&(k, _)| k);
+                model[i].0 = low + (x >> 20) % (high - low + 1);
+                nodes.rekey(slot, model[i].0);
+            } else if let Some(i) = here {
                 tree.remove(&mut nodes, slot);
-                model.retain(|&(_, s)| s != slot);
+                model.remove(i);
             } else {
                 let key = (x >> 20) % 40;
                 let at = model.partition_point(|&(k, _)| k <= key);

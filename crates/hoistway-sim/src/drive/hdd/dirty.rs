@@ -50,47 +50,70 @@ impl Extents {
         self.tree.insert(&mut self.nodes, slot, extent.start, ());
     }
 
-    /// Takes out the extent that starts at `start`.
-    pub fn remove(&mut self, start: u64) -> Option<Extent> {
-        let slot = self.tree.lower_bound(&self.nodes, start);
-        if slot == NIL || self.slots[slot as usize].start != start {
-            return None;
-        }
+    /// Takes an extent out.
+    pub fn remove(&mut self, slot: u32) -> Extent {
         self.tree.remove(&mut self.nodes, slot);
         self.spare.push(slot);
-        Some(self.slots[slot as usize])
+        self.slots[slot as usize]
+    }
+
+    /// An extent begins behind its start from now on, at `start`, which lies at `from`.
+    pub fn cut(&mut self, slot: u32, start: u64, from: MediaPos) {
+        self.nodes.rekey(slot, start);
+        let extent = &mut self.slots[slot as usize];
+        (extent.start, extent.from) = (start, from);
+    }
+
+    /// An extent.
+    pub fn get(&self, slot: u32) -> &Extent {
+        &self.slots[slot as usize]
+    }
+
+    /// The same, of which anything but the start may be changed.
+    pub fn get_mut(&mut self, slot: u32) -> &mut Extent {
+        &mut self.slots[slot as usize]
     }
 
     /// True when an extent starts at `start`.
     pub fn starts_at(&self, start: u64) -> bool {
-        self.up_from(start).next().is_some_and(|x| x.start == start)
+        self.at_or_below(start).is_some_and(|slot| self.get(slot).start == start)
     }
 
     /// The extent with the highest start that is not above `at`.
-    pub fn at_or_below(&self, at: u64) -> Option<Extent> {
-        self.down_from(at + 1).next()
+    pub fn at_or_below(&self, at: u64) -> Option<u32> {
+        let slot = self.tree.floor(&self.nodes, at);
+        (slot != NIL).then_some(slot)
     }
 
-    /// The extents that start at `at` or above, upwards.
-    pub fn up_from(&self, at: u64) -> impl Iterator<Item = Extent> {
-        let mut slot = self.tree.lower_bound(&self.nodes, at);
-        core::iter::from_fn(move || {
-            let extent = (slot != NIL).then(|| self.slots[slot as usize])?;
-            slot = self.nodes.next(slot);
-            Some(extent)
-        })
-    }
-
-    /// The extents that start below `at`, downwards.
-    pub fn down_from(&self, at: u64) -> impl Iterator<Item = Extent> {
-        let mut slot = match self.tree.lower_bound(&self.nodes, at) {
+    /// The extents that start at `at` or above, upwards, and those below, downwards; at most `most` of each.
+    pub fn around(&self, at: u64, most: usize) -> impl Iterator<Item = u32> {
+        let above = self.tree.lower_bound(&self.nodes, at);
+        let below = match above {
             NIL => self.tree.last(&self.nodes),
             above => self.nodes.prev(above),
         };
-        core::iter::from_fn(move || {
-            let extent = (slot != NIL).then(|| self.slots[slot as usize])?;
-            slot = self.nodes.prev(slot);
-            Some(extent)
-        })
+        self.walk(above, most, Nodes::next).chain(self.walk(below, most, Nodes::prev))
+    }
+
+    /// The first extents, upwards.
+    pub fn first(&self, most: usize) -> impl Iterator<Item = u32> {
+        self.walk(self.tree.first(), most, Nodes::next)
+    }
+
+    fn walk(
+        &self,
+        from: u32,
+        most: usize,
+        step: impl Fn(&Nodes<u64>, u32) -> u32,
+    ) -> impl Iterator<Item = u32> {
+        let mut slot = from;
+        let all = core::iter::from_fn(move || {
+            let here = slot;
+            (here != NIL).then(|| {
+                slot = step(&self.nodes, here);
+                here
+            })
+        });
+        all.take(most)
     }
 }

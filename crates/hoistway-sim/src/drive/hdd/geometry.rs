@@ -112,7 +112,7 @@ impl Geometry {
         let track = offset / zone.track_bytes;
         let rest = offset - track * zone.track_bytes;
         let tracks = z as u64 * self.tracks_per_zone + track;
-        let clock = tracks * self.track_ns + (rest as i64 as f64 * zone.ns_per_byte) as i64 as u64;
+        let clock = tracks * self.track_ns + whole(real(rest) * zone.ns_per_byte);
         self.at_clock(clock, tracks / self.heads)
     }
 
@@ -170,11 +170,24 @@ pub(super) fn ns(ms: f64) -> u64 {
     (ms * 1e6 + 0.5) as u64
 }
 
+/// A time or a distance to be reckoned with. Of a signed number that is one instruction, of another one seven.
+#[inline]
+pub(super) fn real(n: u64) -> f64 {
+    n as i64 as f64
+}
+
+/// The way back, rounded down; for the same reason only up to 2^63.
+#[inline]
+pub(super) fn whole(x: f64) -> u64 {
+    x as i64 as u64
+}
+
 /// Seek time over a distance.
 #[derive(Clone, Debug)]
 pub(super) struct Seek {
-    /// Shortest seek in ns (seek over one cylinder).
-    pub track: f64,
+    /// Shortest seek in ns (seek over one cylinder), and rounded down.
+    track: f64,
+    pub least: u64,
     root: f64,
     linear: f64,
     /// (square root of the distance, ns); empty: the formula.
@@ -198,7 +211,7 @@ impl Seek {
             .map(|(d, ms)| (d.sqrt(), ms * 1e6))
             .collect();
         let track = knots.first().map_or(t1, |k| k.1);
-        Seek { track, root, linear, knots }
+        Seek { track, least: track as u64, root, linear, knots }
     }
 
     /// Time in ns over `d` cylinders.
@@ -209,9 +222,9 @@ impl Seek {
         if !self.knots.is_empty() {
             return self.interpolated(d) as u64;
         }
-        let d = (d - 1) as f64;
+        let d = real(d - 1);
         let t = self.track + self.root * d.sqrt() + self.linear * d;
-        t.max(self.track) as u64
+        whole(t.max(self.track))
     }
 
     /// Outside the knots the nearest one's time holds.

@@ -3,7 +3,7 @@
 
 use super::Bus;
 use super::dirty::{Extent, Extents};
-use super::geometry::{Geometry, MediaPos, ns};
+use super::geometry::{Geometry, MediaPos, ns, real, whole};
 use super::shingled::{Cleaning, Shingles, WritePlace};
 use crate::drive::DriveFile;
 use std::collections::VecDeque;
@@ -146,7 +146,8 @@ enum Work {
 enum Choice {
     Continue(usize),
     Go(usize),
-    Destage(u64),
+    /// That extent, or a part of it.
+    Destage(u32),
     Clean(u64),
 }
 
@@ -334,7 +335,7 @@ impl Mechanism {
             None => {}
             Some(Choice::Continue(at)) => self.begin_continued(now, at),
             Some(Choice::Go(at)) => self.begin_command(now, at),
-            Some(Choice::Destage(start)) => self.begin_destage(now, start),
+            Some(Choice::Destage(slot)) => self.begin_destage(now, slot),
             Some(Choice::Clean(band)) => self.begin_cleaning(now, band),
         }
     }
@@ -374,17 +375,32 @@ impl Mechanism {
     fn soil(&mut self, mut start: u64, mut end: u64, now: u64) {
         self.number += 1;
         let (mut arrival, mut number) = (now, self.number);
-        while let Some(x) = self.dirty.at_or_below(end) {
+        let mut behind = None;
+        while let Some(slot) = self.dirty.at_or_below(end) {
+            let x = *self.dirty.get(slot);
             if x.end < start {
                 break;
             }
-            self.dirty.remove(x.start);
             self.dirty_bytes -= x.end - x.start;
-            (start, end) = (start.min(x.start), end.max(x.end));
+            end = end.max(x.end);
             (arrival, number) = (arrival.min(x.arrival), number.min(x.number));
+            if x.start <= start {
+                // As of most that are written in sequence: its start stays.
+                (start, behind) = (x.start, Some(slot));
+                break;
+            }
+            self.dirty.remove(slot);
         }
-        let from = self.place(start);
-        self.dirty.insert(Extent { start, end, arrival, number, from });
+        match behind {
+            Some(slot) => {
+                let x = self.dirty.get_mut(slot);
+                (x.end, x.arrival, x.number) = (end, arrival, number);
+            }
+            None => {
+                let from = self.place(start);
+                self.dirty.insert(Extent { start, end, arrival, number, from });
+            }
+        }
         self.dirty_bytes += end - start;
         if !self.queue.is_empty() {
             self.grown.push((start, end));
@@ -434,7 +450,7 @@ impl Mechanism {
     }
 
     fn is_dirty(&self, start: u64, end: u64) -> bool {
-        self.dirty.at_or_below(start).is_some_and(|x| end <= x.end)
+        self.dirty.at_or_below(start).is_some_and(|slot| end <= self.dirty.get(slot).end)
     }
 
     /// The lowest score: cost less the credit for waiting; ties go to the lower arrival number.
@@ -448,7 +464,7 @@ impl Mechanism {
             });
         }
         let mut best: Option<(f64, u64, Choice)> = None;
-        if !flushing {
+        if !flushing && !self.queue.is_empty() {
             self.best_queued(now, &mut best);
         }
         if !self.dirty.is_empty() && self.may_destage(now) {
@@ -496,7 +512,7 @@ impl Mechanism {
         let mut bound = best.map_or(f64::INFINITY, |(score, _, _)| score);
         // Who waits longer for its byte to come round has no chance, whatever its age.
         let most = self.credit(now, oldest) - real(self.cfg.overhead) + 2.0;
-        let mut arc = self.geometry.arc(phase, (bound + most).max(0.0) as u64);
+        let mut arc = self.geometry.arc(phase, whole((bound + most).max(0.0)));
         for (at, q) in self.queue.iter().enumerate() {
             if !arc.holds(q.from.angle) {
                 continue;
@@ -516,7 +532,7 @@ impl Mechanism {
             let score = real(cost) - credit;
             offer(best, score, q.number, Choice::Go(at));
             bound = bound.min(score);
-            arc = self.geometry.arc(phase, (bound + most).max(0.0) as u64);
+            arc = self.geometry.arc(phase, whole((bound + most).max(0.0)));
         }
     }
 
@@ -524,16 +540,15 @@ impl Mechanism {
         let free = flushing || self.dirty_bytes >= self.cfg.high;
         let penalty = if free { 0.0 } else { self.cfg.penalty };
         let phase = self.geometry.angle(now);
-        let above = self.dirty.up_from(self.head.lba).take(EXTENTS_LOOKED_AT);
-        let below = self.dirty.down_from(self.head.lba).take(EXTENTS_LOOKED_AT);
-        for x in above.chain(below) {
+        for slot in self.dirty.around(self.head.lba, EXTENTS_LOOKED_AT) {
+            let x = self.dirty.get(slot);
             let credit = self.credit(now, x.arrival);
             let least = real(self.least_position(x.from, phase)) + penalty;
             if best.is_some_and(|(score, _, _)| least - credit > score) {
                 continue;
             }
             let cost = real(self.position(x.from, true, phase)) + penalty;
-            offer(best, cost - credit, x.number, Choice::Destage(x.start));
+            offer(best, cost - credit, x.number, Choice::Destage(slot));
         }
     }
 
@@ -543,13 +558,18 @@ impl Mechanism {
         let shingles = self.shingles.as_ref().expect("asked of a shingled drive only");
         let free = flushing || self.dirty_bytes >= self.cfg.high;
         let penalty = if free { 0.0 } else { self.cfg.penalty };
-        let extents = || self.dirty.up_from(0).take(2 * EXTENTS_LOOKED_AT);
-        let to = |x: &Extent| shingles.place(x.start, x.end);
-        let in_band = extents().find(|x| matches!(to(x), WritePlace::Band(_)));
-        let Some(x) = in_band.or_else(|| extents().min_by_key(|x| x.number)) else { return };
-        let (place, choice) = match to(&x) {
-            WritePlace::Band(_) => (x.from, Choice::Destage(x.start)),
-            WritePlace::Log(log, _) => (self.geometry.place(log), Choice::Destage(x.start)),
+        let extents = || self.dirty.first(2 * EXTENTS_LOOKED_AT);
+        let to = |slot| {
+            let x = self.dirty.get(slot);
+            shingles.place(x.start, x.end)
+        };
+        let in_band = extents().find(|&slot| matches!(to(slot), WritePlace::Band(_)));
+        let oldest = || extents().min_by_key(|&slot| self.dirty.get(slot).number);
+        let Some(slot) = in_band.or_else(oldest) else { return };
+        let x = self.dirty.get(slot);
+        let (place, choice) = match to(slot) {
+            WritePlace::Band(_) => (x.from, Choice::Destage(slot)),
+            WritePlace::Log(log, _) => (self.geometry.place(log), Choice::Destage(slot)),
             WritePlace::Full(band) => (x.from, Choice::Clean(band)),
         };
         let cost = self.position(place, true, self.geometry.angle(now)) as f64 + penalty;
@@ -581,7 +601,7 @@ impl Mechanism {
     /// already, and whole turns.
     #[inline]
     fn least_position(&self, to: MediaPos, phase: u64) -> u64 {
-        let track = if self.head.cyl == to.cyl { 0 } else { self.geometry.seek.track as u64 };
+        let track = if self.head.cyl == to.cyl { 0 } else { self.geometry.seek.least };
         track.max(self.geometry.rotation(to.angle, phase))
     }
 
@@ -608,9 +628,10 @@ impl Mechanism {
         self.busy = Some(Busy { until, begun: now, media, work });
     }
 
-    fn begin_destage(&mut self, now: u64, start: u64) {
+    fn begin_destage(&mut self, now: u64, slot: u32) {
         self.end_read_ahead(now);
-        let extent = self.dirty.remove(start).expect("it was just looked at");
+        let extent = *self.dirty.get(slot);
+        let start = extent.start;
         let mut end = extent.end.min(start + self.cfg.chunk);
         let place = self.shingles.as_ref().map(|s| s.place(start, end));
         end = match place {
@@ -618,14 +639,17 @@ impl Mechanism {
             Some(WritePlace::Log(_, most)) => end.min(start + most),
             _ => end,
         };
+        let behind = self.place(end);
         if end < extent.end {
-            self.dirty.insert(Extent { start: end, from: self.place(end), ..extent });
+            self.dirty.cut(slot, end, behind);
+        } else {
+            self.dirty.remove(slot);
         }
         let (from, to) = match place {
             Some(WritePlace::Log(log, _)) => {
                 (self.geometry.place(log), self.geometry.place(log + (end - start)))
             }
-            _ => (extent.from, self.place(end)),
+            _ => (extent.from, behind),
         };
         let logged = matches!(place, Some(WritePlace::Log(..)));
         match &mut self.shingles {
@@ -732,12 +756,6 @@ impl Mechanism {
             s.0 < s.1
         });
     }
-}
-
-/// A time as a score. Of a signed number that is one instruction, of another one seven.
-#[inline]
-fn real(ns: u64) -> f64 {
-    ns as i64 as f64
 }
 
 fn offer(best: &mut Option<(f64, u64, Choice)>, score: f64, number: u64, choice: Choice) {

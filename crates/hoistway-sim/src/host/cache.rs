@@ -258,11 +258,13 @@ impl PageCache {
     #[inline]
     pub fn find(&self, file: u32, from: u64, to: u64, pick: impl Fn(&Word) -> u64) -> u64 {
         let map = &self.files[file as usize];
-        for (i, mask) in spans(from, to) {
-            let hit = pick(self.word(map, i)) & mask;
+        let mut at = from;
+        while at < to {
+            let hit = pick(self.word(map, (at / 64) as usize)) >> (at % 64);
             if hit != 0 {
-                return i as u64 * 64 + u64::from(hit.trailing_zeros());
+                return to.min(at + u64::from(hit.trailing_zeros()));
             }
+            at = (at / 64 + 1) * 64;
         }
         to
     }
@@ -353,17 +355,19 @@ impl PageCache {
                 at = to;
             }
         }
-        let mut fresh = 0;
+        let mut fresh = b - a;
         for (i, mask) in spans(a, b) {
             let place = self.own_place(file, i);
-            let absent = mask & !self.words[place].cached;
+            let w = &mut self.words[place];
+            let (absent, dirty) = (mask & !w.cached, mask & w.dirty);
+            w.dirty |= mask;
+            if dirty != 0 {
+                fresh -= ones(dirty);
+            }
             if room && absent != 0 {
                 self.cached += ones(absent);
                 self.add_to_word(place, absent, true, group);
             }
-            let w = &mut self.words[place];
-            fresh += ones(mask & !w.dirty);
-            w.dirty |= mask;
         }
         let map = &mut self.files[file as usize];
         if map.dirty == 0 {
@@ -378,7 +382,9 @@ impl PageCache {
 
     /// True when a page of [from, to) is dirty.
     pub fn any_dirty(&self, file: u32, from: u64, to: u64) -> bool {
-        self.first_dirty(file, from, to).is_some()
+        let map = &self.files[file as usize];
+        let all = map.dirty > 0 && from <= map.dirty_lo && map.dirty_hi <= to;
+        all || self.first_dirty(file, from, to).is_some()
     }
 
     /// The first dirty page of [from, to).
@@ -419,8 +425,11 @@ impl PageCache {
     pub fn end_write(&mut self, file: u32, a: u64, b: u64) {
         for (i, mask) in spans(a, b) {
             if let Some(place) = self.place(file, i) {
-                self.words[place].out &= !mask;
-                self.release(place);
+                let w = &mut self.words[place];
+                w.out &= !mask;
+                if w.cached == 0 {
+                    self.release(place);
+                }
             }
         }
     }

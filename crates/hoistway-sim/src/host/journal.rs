@@ -36,6 +36,8 @@ pub(super) struct Transaction {
     id: u64,
     /// First change.
     since: Instant,
+    /// From then on whoever changes an inode has it committed at once.
+    old_from: Instant,
     /// Inodes that changed.
     inodes: u64,
     names: u64,
@@ -203,13 +205,22 @@ impl Journal {
         change: InodeChange,
         sleepers: &mut Sleepers,
     ) -> u64 {
+        if let Some(t) = &self.running
+            && (f.changed, change) == (t.id, InodeChange::Stamp)
+            && now < t.old_from
+        {
+            // It has joined with a change that was asked about, and a time stamp adds nothing.
+            return t.id;
+        }
         let opens = self.running.is_none();
         if opens {
             self.begun += 1;
         }
+        let old_from = self.old_from(now);
         let t = self.running.get_or_insert_with(|| Transaction {
             id: self.begun,
             since: now,
+            old_from,
             inodes: 0,
             names: 0,
             allocated: 0,
@@ -235,8 +246,8 @@ impl Journal {
                 t.names += 1;
             }
         }
-        let (id, full, since) = (t.id, t.metadata() > FULL, t.since);
-        if full || self.rounded && self.is_old(since, now) {
+        let id = t.id;
+        if t.metadata() > FULL || now >= t.old_from {
             self.ask_commit(now, sleepers);
         } else if opens && let Some(p) = self.at_rest() {
             sleepers.call_at(p, self.expiry(now));
@@ -335,11 +346,13 @@ impl Journal {
         }
     }
 
-    /// Whoever changes an inode so long after a transaction's first change has it committed at once. Ages are counted
-    /// in ticks, as all timers of a kernel are.
-    fn is_old(&self, since: Instant, now: Instant) -> bool {
-        let ticks = |at: Instant| at.as_nanos() / TICK.0;
-        ticks(now) >= ticks(since + self.age)
+    /// Whoever changes an inode so long after a transaction's first change, at `since`, has it committed at once, where
+    /// timers are rounded. Ages are counted in ticks, as all timers of a kernel are.
+    fn old_from(&self, since: Instant) -> Instant {
+        match self.rounded {
+            true => Instant::from_nanos((since + self.age).as_nanos() / TICK.0 * TICK.0),
+            false => Instant::from_nanos(u64::MAX),
+        }
     }
 
     /// The running transaction is frozen: its commit begins.

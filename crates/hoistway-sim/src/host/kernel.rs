@@ -301,8 +301,8 @@ impl Kernel {
 
     /// A process makes pages [a, b) dirty; false if there is no memory for one of them.
     pub fn make_dirty(&mut self, now: Instant, task: &mut Task, file: u32, a: u64, b: u64) -> bool {
-        let group = task.info.group;
-        if self.fs.writes_alone() && self.files[file].raw {
+        let (group, alone) = (task.info.group, self.fs.writes_alone());
+        if alone && self.files[file].raw {
             let message =
                 "nilfs2: buffered writes to the device itself are not modelled beside it".into();
             self.fault = Some(Box::new(JobError::Parameter { of: "host".into(), message }));
@@ -312,9 +312,6 @@ impl Kernel {
         if self.files[file].owner.is_none() {
             self.hand_over(now, file, group, dirty);
         }
-        if dirty == 0 {
-            self.files[file].dirtied_at = now;
-        }
         if let Some(dirtied) = &mut self.dirtied {
             dirtied.push((task.p, FileId(file), a, b));
         }
@@ -322,20 +319,28 @@ impl Kernel {
         if let Some(old) = &mut self.writeback.old {
             task.dirtier.due = old.dirtied(task.p, fresh);
         }
-        self.writeback.dirtied(&self.files[file], fresh);
-        if self.files[file].listed == Listed::No {
-            self.writeback.list(now, file, &mut self.files, &mut self.sleepers);
-        }
         // ext3 allocates in the write call, ext4 not before write-back, when it knows how much there is.
         if self.config.fs == Fs::Ext3 && self.allocate(now, file, a, b).is_some() {
             self.journal.dirtied_fresh(file, a, b);
         }
-        self.extend(now, file, b * PAGE);
         let f = &mut self.files[file];
+        if dirty == 0 {
+            f.dirtied_at = now;
+        }
+        self.writeback.dirtied(f, fresh);
         let tick = now.as_nanos() / TICK.0;
         // A file system that writes data with its commits must know of every page that one has to write.
-        let told = self.fs.writes_alone() && fresh > 0;
-        if (f.stamped != Some(tick) || told) && !f.raw {
+        let told = alone && fresh > 0;
+        let stamps = (f.stamped != Some(tick) || told) && !f.raw;
+        let (listed, extends) = (f.listed != Listed::No, b * PAGE > f.size);
+        if !listed {
+            self.writeback.list(now, file, &mut self.files, &mut self.sleepers);
+        }
+        if extends {
+            self.extend(now, file, b * PAGE);
+        }
+        if stamps {
+            let f = &mut self.files[file];
             f.stamped = Some(tick);
             self.journal.join(now, f, InodeChange::Stamp, &mut self.sleepers);
         }

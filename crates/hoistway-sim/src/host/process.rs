@@ -267,6 +267,7 @@ impl Process {
             let step = match &mut *stage {
                 Stage::Read(reading) => reading.step(now, task, k),
                 Stage::Write(writing) => writing.step(now, task, k),
+                Stage::Fsync(fsync) => fsync.step(now, task, k),
                 other => other.step(now, task, k),
             };
             match step {
@@ -278,6 +279,11 @@ impl Process {
                     return Ok(act);
                 }
                 OpStep::Over => *stage = Stage::Over,
+                OpStep::Sync => {
+                    if let Stage::Write(writing) = stage {
+                        *stage = Stage::Fsync(writing.sync(task.opened().file));
+                    }
+                }
                 OpStep::NoMemory => return Err(NoMemory),
             }
         }

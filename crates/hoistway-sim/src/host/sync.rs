@@ -51,7 +51,7 @@ impl WriteOut {
         if !k.cache.any_dirty(file, from, to) {
             return None;
         }
-        let busy = k.cache.rewritten(file, from, to);
+        let busy = if k.files[file].out > 0 { k.cache.rewritten(file, from, to) } else { None };
         k.gather_idle(now, task, file, from, busy.unwrap_or(to), k.sync_flags());
         busy
     }

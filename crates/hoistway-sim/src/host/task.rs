@@ -43,6 +43,8 @@ pub(super) enum OpStep {
     Again,
     /// The operation is over.
     Over,
+    /// The write is done, and its sync follows.
+    Sync,
     /// There is no memory, and nothing under way that could free some.
     NoMemory,
 }

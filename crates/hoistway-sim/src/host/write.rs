@@ -23,8 +23,8 @@ enum WriteStage {
     WriteBack(u64),
     /// A pause is over; with `true` the check is repeated.
     Paused(bool),
-    /// The last call is copied, and synced.
-    Sync(Fsync),
+    /// The last call is copied: it is synced next.
+    Sync,
 }
 
 /// A run of buffered writes (host.md 7).
@@ -58,17 +58,17 @@ impl Writing {
 
     /// Since when a call has been open.
     pub fn begun(&self) -> Option<Instant> {
-        match &self.next {
-            WriteStage::Sync(sync) => sync.begun(),
-            _ => self.entered.then_some(self.begun),
-        }
+        self.entered.then_some(self.begun)
+    }
+
+    /// The sync behind the last call ([`OpStep::Sync`]).
+    pub fn sync(&self, file: u32) -> Fsync {
+        let call = Call { begun: self.begun, bytes: self.bs, write: true };
+        Fsync::new(file, self.sync != SyncKind::Data, Some(call))
     }
 
     /// What the writer does next.
     pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
-        if let WriteStage::Sync(sync) = &mut self.next {
-            return sync.step(now, task, k);
-        }
         let file = task.opened().file;
         loop {
             if self.left == 0 {
@@ -91,10 +91,10 @@ impl Writing {
                         continue;
                     }
                 }
-                WriteStage::Sync(_) => return OpStep::Again,
+                WriteStage::Sync => return OpStep::Sync,
             }
             if self.done == self.bs {
-                self.call_over(now, file);
+                self.call_over(now);
             }
         }
     }
@@ -115,9 +115,9 @@ impl Writing {
     }
 
     /// The check behind the last page of a call is done.
-    fn call_over(&mut self, now: Instant, file: u32) {
+    fn call_over(&mut self, now: Instant) {
         if self.sync != SyncKind::No && self.left == 1 {
-            return self.sync_behind(file, self.begun, now);
+            return self.sync_behind(now);
         }
         let ended = Some(self.begun);
         let next = Writing::new(self.offset + self.bs, self.bs, self.left - 1, self.sync, now);
@@ -130,12 +130,12 @@ impl Writing {
         Some(OpStep::Act(Call { begun, bytes: self.bs, write: true }.over(now, k)))
     }
 
-    /// The sync behind a call that began at `begun` and has been copied at `copied`.
-    fn sync_behind(&mut self, file: u32, begun: Instant, copied: Instant) {
-        let begun = if self.sync == SyncKind::FullAlone { copied } else { begun };
-        let full = self.sync != SyncKind::Data;
-        let call = Call { begun, bytes: self.bs, write: true };
-        self.next = WriteStage::Sync(Fsync::new(file, full, Some(call)));
+    /// The call that is open, which has been copied at `copied`, is synced next.
+    fn sync_behind(&mut self, copied: Instant) {
+        if self.sync == SyncKind::FullAlone {
+            self.begun = copied;
+        }
+        (self.entered, self.next) = (true, WriteStage::Sync);
     }
 
     /// Copies as many calls as may be done in one step, or a part of one.
@@ -180,7 +180,7 @@ impl Writing {
         }
         let check = k.writeback.due(task.p, &task.dirtier);
         if whole {
-            return self.calls_over(now, k, (file, cost), bytes / bs, check);
+            return self.calls_over(now, k, cost, bytes / bs, check);
         }
         let before = if self.done > 0 { k.costs.call(self.done) } else { 0 };
         self.done += bytes;
@@ -216,7 +216,7 @@ impl Writing {
         &mut self,
         now: Instant,
         k: &mut Kernel,
-        (file, cost): (u32, u64),
+        cost: u64,
         calls: u64,
         check: bool,
     ) -> OpStep {
@@ -238,7 +238,7 @@ impl Writing {
         if check {
             (self.done, self.entered, self.next) = (self.bs, true, WriteStage::Check);
         } else if synced {
-            self.sync_behind(file, self.begun, until);
+            self.sync_behind(until);
         } else {
             self.entered = false;
         }

@@ -378,7 +378,8 @@ impl WritebackState {
 
     /// A writer found too much dirty.
     fn ask_background(&mut self, now: Instant, i: usize, sleepers: &mut Sleepers) {
-        if self.flushers[i].inodes() > 0 && self.over_background(i) {
+        let f = &self.flushers[i];
+        if f.resting && f.inodes() > 0 && self.over_background(i) {
             self.rouse(now, i, sleepers);
         }
     }
@@ -409,11 +410,11 @@ impl WritebackState {
         i: usize,
         sleepers: &mut Sleepers,
     ) -> Verdict {
-        if self.dirty > self.thresholds.background {
+        let held = self.held();
+        let Thresholds { background, limit, freerun, .. } = self.thresholds;
+        if self.dirty > background || held > freerun {
             self.ask_background(now, i, sleepers);
         }
-        let held = self.held();
-        let Thresholds { limit, freerun, .. } = self.thresholds;
         if held <= freerun {
             // The root of the distance: as many writers as that may each use up their pages between two
             // checks, and the limit still holds.
@@ -421,7 +422,6 @@ impl WritebackState {
             *dirtier = Dirtier { dirtied: 0, since: now, every, due: false };
             return Verdict::Go;
         }
-        self.ask_background(now, i, sleepers);
         self.update_pace(now, i);
         let position = self.position(i);
         let f = &self.flushers[i];
@@ -445,8 +445,16 @@ impl WritebackState {
         all.min(self.thresholds.scaled(f.share).position(f.held))
     }
 
-    /// The estimates of flusher `i`, where due, and the shares of all.
+    /// The estimates of flusher `i` and the shares of all, where due.
+    #[inline]
     fn update_pace(&mut self, now: Instant, i: usize) {
+        if self.flushers[i].pace.due(now) || now.since(self.shares_at) >= UPDATE {
+            self.update_due(now, i);
+        }
+    }
+
+    #[inline(never)]
+    fn update_due(&mut self, now: Instant, i: usize) {
         if self.flushers[i].pace.due(now) {
             let position = self.position(i);
             let below = self.held() < self.thresholds.setpoint;

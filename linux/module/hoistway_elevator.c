@@ -285,10 +285,16 @@ static void waits(struct hw_sched *h, struct request *rq, u32 open)
 		q->last_merge = rq;
 }
 
-/* A request with a handle is inserted; or another absorbs it, and it joins `free`. */
+/* Another request absorbs it, and it joins `free`. Of ranges the kernel would not tell us, though one of the two may wait here. */
+static bool absorbed(struct hw_sched *h, struct request *rq, struct list_head *free)
+{
+	return !has_ranges(rq) && blk_mq_sched_try_insert_merge(h->queue, rq, free);
+}
+
+/* A request with a handle is inserted, if no other absorbs it. */
 static void insert_known(struct hw_sched *h, struct request *rq, bool head, u32 open, u64 now, struct list_head *free)
 {
-	if (open == HW_OPEN && blk_mq_sched_try_insert_merge(h->queue, rq, free))
+	if (open == HW_OPEN && absorbed(h, rq, free))
 		return;
 	CORE(h, hw_insert(&h->view, now, handle(rq), head));
 	waits(h, rq, open);
@@ -325,7 +331,7 @@ static void insert(struct hw_sched *h, struct request *rq, bool head, u64 now, s
 	}
 	if (h->wants & HW_OPENS_ALL && !head && h->view.waiting && !h->dead) {
 		/* Where it joins another, hw_requests_merged tells the core of both. */
-		if (blk_mq_sched_try_insert_merge(h->queue, rq, free))
+		if (absorbed(h, rq, free))
 			return;
 		how = HW_ALONE;
 	}
@@ -566,6 +572,9 @@ static int hw_request_merge(struct request_queue *q, struct request **into, stru
 	if (!rq || !elv_bio_merge_ok(rq, bio))
 		return ELEVATOR_NO_MERGE;
 	*into = rq;
+	/* One more range; of it neither we nor the core hear. */
+	if (has_ranges(rq))
+		return ELEVATOR_DISCARD_MERGE;
 	return back ? ELEVATOR_BACK_MERGE : ELEVATOR_FRONT_MERGE;
 }
 

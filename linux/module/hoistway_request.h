@@ -46,6 +46,12 @@ static inline void put(struct request *rq, u64 bit, bool on)
 	rq->elv.priv[1] = (void *)(on ? word | bit : word);
 }
 
+/* A discard of a drive that takes many ranges in one: what joins it need not lie beside it. */
+static inline bool has_ranges(struct request *rq)
+{
+	return req_op(rq) == REQ_OP_DISCARD && queue_max_discard_segments(rq->q) > 1;
+}
+
 static inline u8 op_of(blk_opf_t opf)
 {
 	switch (opf & REQ_OP_MASK) {

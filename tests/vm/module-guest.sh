@@ -35,6 +35,8 @@ for name in $(cat /modules/order); do
     # For figures of cost: what completes at once and keeps nothing.
     null_blk,cost) with="queue_mode=2 irqmode=0 gb=1 bs=4096 nr_devices=1 submit_queues=1 hw_queue_depth=64" ;;
     null_blk,*) with="queue_mode=2 irqmode=2 completion_nsec=20000 gb=1 bs=512 nr_devices=1 submit_queues=2 hw_queue_depth=64 memory_backed=1 discard=1" ;;
+    # So few tags that requests wait with the scheduler.
+    nvme,*) with="io_queue_depth=3" ;;
     scsi_debug,*) with="dev_size_mb=64 delay=1 max_queue=8 add_host=1 lbpu=1" ;;
     *) with= ;;
   esac
@@ -110,6 +112,29 @@ if wanted ext4; then
     umount /mnt
     alive "$name" sda
   done
+fi
+
+# A drive that takes many ranges in one discard: four partitions side by side are discarded beside a reader, who holds the tags.
+if wanted discards && [ -b /dev/nvme0n1 ]; then
+  for at in 8 9 a b; do
+    # Type 83, from sector 0x800, 0x900, 0xa00 and 0xb00 on, 256 sectors.
+    printf "\\0\\0\\0\\0\\x83\\0\\0\\0\\0\\x0$at\\0\\0\\0\\1\\0\\0"
+  done | dd of=/dev/nvme0n1 bs=2 seek=223 conv=notrunc,fsync 2>/dev/null
+  printf '\x55\xaa' | dd of=/dev/nvme0n1 bs=2 seek=255 conv=notrunc,fsync 2>/dev/null
+  must "partitions" busybox blockdev --rereadpt /dev/nvme0n1
+  joined() { awk '{print $13}' /sys/block/nvme0n1/stat; }
+  before=$(joined)
+  for name in h-mq-deadline h-kyber paternoster; do
+    choose "$name" nvme0n1 || continue
+    echo 64 >/sys/block/nvme0n1/queue/nr_requests
+    load nvme0n1 4 --rw=randread --offset=64m --iodepth=4
+    fio --rw=trim --bs=128k --size=128k --runtime=3 --time_based --name=a --filename=/dev/nvme0n1p1 --name=b --filename=/dev/nvme0n1p2 \
+      --name=c --filename=/dev/nvme0n1p3 --name=d --filename=/dev/nvme0n1p4 >/tmp/trim 2>&1 && ok "$name: discards" ||
+      failed "$name: discards: $(grep -m1 error /tmp/trim)"
+    loaded "$name: reads beside discards"
+    alive "$name" nvme0n1
+  done
+  [ "$(joined)" -gt "$before" ] && ok "$(($(joined) - before)) discards joined others" || failed "no discard joined another"
 fi
 
 if wanted switches; then

@@ -50,7 +50,7 @@ mkdir -p "$root/sys/fs/cgroup" "$root/etc"
 program_into "$(command -v fio)" bin/fio
 program_into "$(PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4)" usr/sbin/mkfs.ext4
 program_into "$(command -v bash)" bin/bash
-for name in configfs null_blk scsi_debug sd_mod virtio_pci virtio_blk bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
+for name in configfs null_blk nvme scsi_debug sd_mod virtio_pci virtio_blk bfq kyber_iosched ext4 crc32c_generic; do module "$name"; done
 cp "$ko" "$root/hoistway.ko"
 [ -z "$one" ] || cp "$one" "$root/hoistway-paternoster.ko"
 if [ -n "$program" ]; then
@@ -66,6 +66,9 @@ append="hoistway_only=${only// /,}"
 truncate -s 2G "$work/slow"
 machine=(-drive "file=$work/slow,format=raw,if=none,id=slow,throttling.iops-total=400"
   -device virtio-blk-pci,drive=slow,num-queues=1)
+truncate -s 256M "$work/nvme"
+machine+=(-drive "file=$work/nvme,format=raw,if=none,id=nvme,discard=unmap,throttling.iops-total=400"
+  -device nvme,drive=nvme,serial=hoistway,max_ioqpairs=1)
 if [ "$only" = cost ]; then
   # One instruction takes one nanosecond, whatever the host does.
   ACCEL=tcg

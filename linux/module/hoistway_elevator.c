@@ -100,8 +100,8 @@ void hw_run_these(struct hw_sched *h, u64 runs)
 }
 
 /*
- * list_add_tail and list_del_init for what comes and for what waits: lists that nobody else sees, without the calls by which a
- * kernel may check them, for each request three times twenty instructions.
+ * list_add_tail and list_del_init for what comes and for what waits, without the calls by which a kernel may check lists: for each
+ * request three times twenty instructions. Only hw_has_work looks without the lock, at the head.
  */
 static void link_last(struct list_head *node, struct list_head *list)
 {
@@ -109,13 +109,13 @@ static void link_last(struct list_head *node, struct list_head *list)
 
 	node->prev = last;
 	node->next = list;
-	last->next = node;
+	WRITE_ONCE(last->next, node);
 	list->prev = node;
 }
 
 static void unlink(struct list_head *node)
 {
-	node->prev->next = node->next;
+	WRITE_ONCE(node->prev->next, node->next);
 	node->next->prev = node->prev;
 	INIT_LIST_HEAD(node);
 }
@@ -759,13 +759,16 @@ no_sched:
 static void hw_exit_sched(struct elevator_queue *eq)
 {
 	struct hw_sched *h = eq->elevator_data;
+	unsigned long flags;
 	u32 sizes[4] = {};
 
 	hw_flush_off(h);
 	/* That tells the core of groups, so that the timer may be set once more. */
 	hw_groups_off(h);
 	hrtimer_cancel(&h->timer);
+	flags = hw_lock(h);
 	CORE(h, hw_sizes(&h->view, &sizes));
+	hw_unlock(h, flags);
 	WARN_ON_ONCE(!list_empty(&h->waiting) || h->spilled || sizes[3]);
 	hw_cutting_ends(h);
 	if (h->traits & HW_REPLACES_WBT)

@@ -64,7 +64,7 @@ static struct hw_pd *living(struct blkcg_gq *blkg)
 
 static void add(struct hw_sched *h, struct hw_pd *pd, u32 parent, u64 now)
 {
-	u32 weight = cpd_of(pd->pd.blkg->blkcg)->weight;
+	u32 weight = READ_ONCE(cpd_of(pd->pd.blkg->blkcg)->weight);
 
 	WRITE_ONCE(h->grouped, true);
 	pd->group = CORE(h, hw_group(&h->view, now, parent));
@@ -221,17 +221,20 @@ static bool apply_to_all(struct blkcg *blkcg, u32 weight)
 static int write_weight(struct cgroup_subsys_state *css, struct cftype *file, u64 weight)
 {
 	struct blkcg *blkcg = css_to_blkcg(css);
+	u32 *kept = &cpd_of(blkcg)->weight, before;
 	bool done;
 
 	if (weight < 1 || weight > WEIGHT_MOST)
 		return -ERANGE;
 	spin_lock_irq(&blkcg->lock);
-	/* On all devices of the group or on none. */
+	before = *kept;
+	/* First: a core that hears of the group meanwhile takes it from there. On all devices of the group or on none. */
+	WRITE_ONCE(*kept, weight);
 	done = apply_to_all(blkcg, weight);
-	if (done)
-		cpd_of(blkcg)->weight = weight;
-	else
-		apply_to_all(blkcg, cpd_of(blkcg)->weight);
+	if (!done) {
+		WRITE_ONCE(*kept, before);
+		apply_to_all(blkcg, before);
+	}
 	spin_unlock_irq(&blkcg->lock);
 	return done ? 0 : -ERANGE;
 }

@@ -653,10 +653,9 @@ static enum hrtimer_restart hw_expired(struct hrtimer *timer)
 static void tell_depth(struct blk_mq_hw_ctx *hctx)
 {
 	struct sbitmap_queue *tags = &hctx->sched_tags->bitmap_tags;
-	struct hw_sched *h = sched_of(hctx->queue);
 	unsigned int places = hw_counts_all_tags ? tags->sb.depth : 1U << tags->sb.shift;
 
-	sbitmap_queue_min_shallow_depth(tags, hw_core_depth_min(h->number, places));
+	sbitmap_queue_min_shallow_depth(tags, hw_core_depth_min(sched_of(hctx->queue)->number, places));
 }
 
 static int hw_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)

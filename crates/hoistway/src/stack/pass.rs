@@ -66,6 +66,18 @@ impl Stack {
         Some(id)
     }
 
+    /// What [`Input::Submit`] alone does with an I/O outside of plug sections, as [`Stack::pass`].
+    #[inline]
+    pub fn pass_alone(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
+        let device = &self.env.device;
+        let (queue, sync) = (device.queue_of(io.cpu), device.is_sync(io.op, io.flags));
+        // Of a queue that was full it goes behind those that wait, as `Stack::insert_mq` has it.
+        if self.env.runs.busy(queue) && !(sync && device.hw_queues > 1) {
+            return None;
+        }
+        self.pass(now, io)
+    }
+
     /// What [`Input::Done`] does with a request that was served and is one whole I/O, which is finished. `None`: somebody
     /// may wait for it, and nothing was done.
     #[inline]

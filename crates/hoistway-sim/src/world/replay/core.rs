@@ -154,7 +154,10 @@ impl<R: Recorder> Core<R> {
         };
         self.timeline = mix(self.timeline, r.start.0, self.now);
         self.stats.done(self.now, &served);
-        self.input(Input::Done { req, error: None }, owner);
+        match self.stack.pass_back(self.now, req) {
+            Some(io) => owner.finished(self.now, io, None),
+            None => self.input(Input::Done { req, error: None }, owner),
+        }
     }
 
     /// Tells the stack something that it cannot refuse, and carries out what it says.
@@ -171,6 +174,11 @@ impl<R: Recorder> Core<R> {
     pub fn submit(&mut self, io: Io, owner: &mut impl Owner) -> Result<(), JobError> {
         if R::LISTENS {
             self.recorder.step(self.now, Step::Submit(&io));
+        }
+        if let Some(req) = self.stack.pass_alone(self.now, &io) {
+            self.issue(req);
+            owner.accepted(self.now, io.id);
+            return Ok(());
         }
         let (op, start, sectors) = (io.op, io.start, io.sectors);
         let result = self.stack.handle(self.now, Input::Submit(io));

@@ -109,18 +109,18 @@ pub(super) fn charts(
     let line = |f: &CellFigures<'_>| Line { key: f.key, tip: name(f), points: f.device_series() };
     let lines: Vec<Line> = all.iter().map(line).filter(|l| l.points.len() > 1).collect();
     if !lines.is_empty() {
-        let title = format!("Throughput over time: {of}");
-        let about = "one line per configuration; the means are in the table";
-        let svg = panels(
-            &format!("{id}d"),
-            &title,
-            about,
-            &[Panel { name: "device".into(), unit: "MB/s".into(), lines }],
-        );
-        let note = "mean over repetitions per interval";
-        out.push(Chart::new("over-time", "Throughput over time", note, svg));
+        out.push(over_time(id, &of, lines));
     }
     out
+}
+
+fn over_time(id: &str, of: &str, lines: Vec<Line>) -> Chart {
+    let title = format!("Throughput over time: {of}");
+    let about = "one line per configuration; the means are in the table";
+    let panel = Panel { name: "device".into(), unit: "MB/s".into(), lines };
+    let svg = panels(&format!("{id}d"), &title, about, &[panel]);
+    let note = "mean over repetitions per interval";
+    Chart::new("over-time", "Throughput over time", note, svg)
 }
 
 pub(super) fn table(

@@ -51,9 +51,9 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
 }
 
 impl Run {
-    /// The rows of [`Run::metrics`] that are a cell's, those of its phases among them.
+    /// The rows of [`Run::metrics`] of a cell's drive and configuration, under every workload and phase.
     pub fn totals_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Metric> {
-        // Rows of one place follow each other: of hundred thousands few are looked at.
+        // Rows of one place follow each other: of hundred thousands the names of few are compared.
         let places = self.metrics.chunk_by(|a, b| Arc::ptr_eq(&a.place, &b.place));
         let own = move |rows: &&[Metric]| {
             (&*rows[0].drive, &*rows[0].config) == (&*cell.drive, &*cell.config)

@@ -239,6 +239,21 @@ fn place(
     out.into_iter().map(|l| l.expect("every point was placed")).collect()
 }
 
+/// Left and top of a box of a width beside a point, the better places first.
+fn places_beside((x, y): (f64, f64), width: f64) -> [(f64, f64); 8] {
+    let gap = MARK + 3.0;
+    [
+        (x + gap, y - LINE / 2.0),
+        (x - gap - width, y - LINE / 2.0),
+        (x - width / 2.0, y - gap - LINE),
+        (x - width / 2.0, y + gap),
+        (x + gap / 2.0, y - gap - LINE),
+        (x + gap / 2.0, y + gap),
+        (x - gap / 2.0 - width, y - gap - LINE),
+        (x - gap / 2.0 - width, y + gap),
+    ]
+}
+
 /// The free box of a width that costs least: near its point, not crossed by a line, and its own line not
 /// through another name.
 fn spot(
@@ -270,17 +285,7 @@ fn spot(
         }
         Some(cost(crossings))
     };
-    let gap = MARK + 3.0;
-    let beside = [
-        (x + gap, y - LINE / 2.0),
-        (x - gap - width, y - LINE / 2.0),
-        (x - width / 2.0, y - gap - LINE),
-        (x - width / 2.0, y + gap),
-        (x + gap / 2.0, y - gap - LINE),
-        (x + gap / 2.0, y + gap),
-        (x - gap / 2.0 - width, y - gap - LINE),
-        (x - gap / 2.0 - width, y + gap),
-    ];
+    let beside = places_beside((x, y), width);
     let (columns, rows) = ((frame.right - frame.left) / 6.0, (frame.bottom - frame.top) / 4.0);
     let (columns, rows) = (columns as usize, rows as usize);
     // Cost, place in the order of beside and grid, which decides between equal costs, and box.

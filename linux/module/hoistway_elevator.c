@@ -168,12 +168,12 @@ static noinline void limit_depth(struct hw_sched *h, blk_opf_t opf, struct blk_m
 		data->shallow_depth = depth;
 }
 
-/* The question that need not be asked costs no frame; so below. */
+/* The question that need not be asked costs no frame; so below. 6.12 asks about writes with FUA too, 6.1 does not. */
 static void hw_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct hw_sched *h = sched_of(data->q);
 
-	if (!(h->traits & HW_LIMITS_DEPTH) || op_is_flush(opf))
+	if (!(h->traits & HW_LIMITS_DEPTH))
 		return;
 	if ((opf & REQ_OP_MASK) == REQ_OP_READ && !READ_ONCE(h->view.limits_reads))
 		return;

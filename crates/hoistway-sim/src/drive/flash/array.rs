@@ -200,13 +200,10 @@ impl Array {
             let round = (number >> powers.stripe) >> powers.dies;
             let key = round.wrapping_mul(SPREAD);
             let round_end = end.min((round + 1) << powers.dies << powers.stripe);
-            // Drawn first, since the generator and the dies together need more registers than there are.
-            let mut times = [0; 32];
-            let times = &mut times[..(round_end - number).min(32) as usize];
-            times.iter_mut().for_each(|time| *time = least + self.jitter.below(spread));
-            for &mut time in times {
+            while number < round_end {
                 let at = ((number >> powers.stripe) ^ key) as usize & (self.dies.len() - 1);
                 let from = if PROGRAMS { self.overtake(t0, at) } else { t0 };
+                let time = least + self.jitter.below(spread);
                 let die = &mut self.dies[at];
                 die.read_free = die.read_free.max(from) + time;
                 let passed = reserve(&mut self.channels[die.channel], die.read_free, on_channel);

@@ -197,6 +197,12 @@ impl Journal {
         self.sealed && self.committing.as_ref().is_some_and(|t| t.id == id)
     }
 
+    /// A time stamp of an inode adds nothing: it has joined the running transaction, which is not old.
+    #[inline]
+    pub fn has_joined(&self, now: Instant, f: &File) -> bool {
+        self.running.as_ref().is_some_and(|t| f.changed == t.id && now < t.old_from)
+    }
+
     /// An inode changes: it joins the running transaction, whose id is returned.
     pub fn join(
         &mut self,
@@ -205,13 +211,6 @@ impl Journal {
         change: InodeChange,
         sleepers: &mut Sleepers,
     ) -> u64 {
-        if let Some(t) = &self.running
-            && (f.changed, change) == (t.id, InodeChange::Stamp)
-            && now < t.old_from
-        {
-            // It has joined with a change that was asked about, and a time stamp adds nothing.
-            return t.id;
-        }
         let opens = self.running.is_none();
         if opens {
             self.begun += 1;

@@ -101,6 +101,8 @@ pub(super) struct Kernel {
     pub submitted: Io,
     pub ran: Ran,
     pub notice: Notice,
+    /// Nobody else acts before then.
+    pub alone: Instant,
     /// Something went wrong for which there is no answer to a process: the run ends with it.
     pub fault: Option<Box<JobError>>,
     /// Pages made dirty, for somebody who holds their contents: process, file, from, to.
@@ -138,6 +140,7 @@ impl Kernel {
             submitted: Io::read(0, ProcId::NONE, 0, 0),
             ran: Ran::NONE,
             notice: Notice::PhaseEnd,
+            alone: Instant::ZERO,
             fault: None,
             dirtied: None,
             config,
@@ -342,7 +345,9 @@ impl Kernel {
         if stamps {
             let f = &mut self.files[file];
             f.stamped = Some(tick);
-            self.journal.join(now, f, InodeChange::Stamp, &mut self.sleepers);
+            if !self.journal.has_joined(now, f) {
+                self.journal.join(now, f, InodeChange::Stamp, &mut self.sleepers);
+            }
         }
         if told && self.writeback.dirty >= nilfs2::MANY {
             self.journal.ask_commit(now, &mut self.sleepers);

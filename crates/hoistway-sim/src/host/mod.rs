@@ -116,11 +116,18 @@ impl Host {
         self.processes[p].begin(now, operation);
     }
 
+    /// Until the next step has been asked for, nobody but its process acts before `at`.
+    #[inline]
+    pub fn alone_until(&mut self, at: Instant) {
+        self.kernel.alone = at;
+    }
+
     /// What process `p` does next. To be asked when an operation was begun, at the time the last act
     /// named, when a submission was accepted, and when [`Host::woken`] named it; never otherwise.
     #[inline]
     pub fn step(&mut self, now: Instant, p: usize) -> Act {
         let step = self.processes[p].step(now, &mut self.kernel);
+        self.kernel.alone = Instant::ZERO;
         if self.kernel.fault.is_some() {
             return Act::Fault;
         }

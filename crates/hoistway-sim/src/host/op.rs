@@ -217,6 +217,9 @@ pub enum Act {
     Ran,
     /// It pauses until then, because too much is dirty.
     Throttled(Instant),
+    /// Calls are over ([`super::Host::ran`]), and behind them it pauses until then, because too much is dirty. Only if the
+    /// caller has said that nobody else acts until they end ([`super::Host::alone_until`]).
+    RanThrottled(Instant),
     /// It waits for I/O; [`super::Host::woken`] says when it goes on.
     Block,
     /// It has nothing to do; [`super::Host::woken`] says when it goes on.

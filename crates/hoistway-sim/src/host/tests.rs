@@ -105,6 +105,7 @@ impl Bench {
                     self.seats[p] = Some(ran.until);
                     return false;
                 }
+                Act::RanThrottled(_) => unreachable!("this caller does not say who acts alone"),
                 Act::Block | Act::Rest => return false,
                 Act::Finished | Act::Exited | Act::Stopped => return true,
                 Act::Fault => {

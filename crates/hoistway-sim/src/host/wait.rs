@@ -164,6 +164,11 @@ impl Sleepers {
         self.woken.push((p, at));
     }
 
+    /// Nobody has been woken whom the caller does not know of, and whoever is goes on later than at once.
+    pub fn are_quiet(&self) -> bool {
+        self.woken.is_empty() && self.wake_time > Nanos::ZERO
+    }
+
     /// Takes a process that goes on, and when; the latest first.
     #[inline]
     pub fn take_woken(&mut self) -> Option<(usize, Instant)> {

@@ -178,14 +178,14 @@ impl Writing {
                 k.wait_for_memory(now, task.p)
             });
         }
-        let check = k.writeback.due(task.p, &task.dirtier);
+        let due = k.writeback.due(task.p, &task.dirtier);
         if whole {
-            return self.calls_over(now, k, cost, bytes / bs, check);
+            return self.calls_over(now, task, k, cost, bytes / bs, due);
         }
         let before = if self.done > 0 { k.costs.call(self.done) } else { 0 };
         self.done += bytes;
         self.entered = true;
-        self.next = if check || self.done == bs { WriteStage::Check } else { WriteStage::Copy };
+        self.next = if due || self.done == bs { WriteStage::Check } else { WriteStage::Copy };
         let took = k.costs.call(self.done).saturating_sub(before);
         OpStep::Act(Act::WaitUntil(now + Nanos(took)))
     }
@@ -211,19 +211,20 @@ impl Writing {
         }
     }
 
-    /// `calls` whole calls of `cost` ns have been copied; `check`: a check is due behind the last.
+    /// `calls` whole calls of `cost` ns have been copied; `due`: a check is behind the last.
     fn calls_over(
         &mut self,
         now: Instant,
+        task: &mut Task,
         k: &mut Kernel,
         cost: u64,
         calls: u64,
-        check: bool,
+        due: bool,
     ) -> OpStep {
         let until = now + Nanos(cost * calls);
         let synced = self.sync != SyncKind::No && calls == self.left;
         // The last call is open until its check and its fdatasync are over.
-        let report = calls - u64::from(synced || check);
+        let report = calls - u64::from(synced || due);
         let each = Nanos(cost);
         let (first_end, begun, calls) = match self.ended.take() {
             None => (now + each, self.begun, report),
@@ -235,7 +236,7 @@ impl Writing {
         }
         self.offset += self.bs * report;
         self.left -= report;
-        if check {
+        if due {
             (self.done, self.entered, self.next) = (self.bs, true, WriteStage::Check);
         } else if synced {
             self.sync_behind(until);
@@ -247,6 +248,21 @@ impl Writing {
         }
         let (bytes, write) = (self.bs, true);
         k.ran = Ran { first, first_end, each, calls, bytes, write, until };
+        if due && until < k.alone && k.writeback.old.is_none() && k.sleepers.are_quiet() {
+            return self.check_ahead(until, task, k);
+        }
+        OpStep::Act(Act::Ran)
+    }
+
+    /// The check behind calls that end at `until`, made now, since nobody acts before.
+    fn check_ahead(&mut self, until: Instant, task: &mut Task, k: &mut Kernel) -> OpStep {
+        let file = task.opened().file;
+        if let Verdict::Pause { length, again } = check(until, task, k, file) {
+            self.next = WriteStage::Paused(again);
+            return OpStep::Act(Act::RanThrottled(until + length));
+        }
+        self.next = WriteStage::Copy;
+        self.call_over(until);
         OpStep::Act(Act::Ran)
     }
 }

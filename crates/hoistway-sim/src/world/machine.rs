@@ -504,6 +504,10 @@ impl<G: Platform> Machine<G> {
         self.issued = false;
         // Until it says when it goes on.
         self.events.set(who, NEVER);
+        if !self.controlled {
+            let others = self.events.next().1;
+            self.host.alone_until(others.min(self.pause).min(self.quiet));
+        }
         let next = if self.over[p] { Next::Called } else { self.steps(who, p)? };
         if next != Next::Due {
             self.events.set(who, NEVER);
@@ -566,6 +570,13 @@ impl<G: Platform> Machine<G> {
                         self.stack.change(self.now, Change::DirtySlept(id), |_| {});
                         self.drain();
                     }
+                    self.events.set(who, at);
+                    return Ok(Next::Due);
+                }
+                Act::RanThrottled(at) => {
+                    let ran = self.host.ran();
+                    self.actors[p].stats.ran(ran);
+                    self.now = ran.until;
                     self.events.set(who, at);
                     return Ok(Next::Due);
                 }

@@ -3,7 +3,7 @@
 use super::disk::service;
 use super::lane::InForce;
 use super::measure::Units;
-use super::{LeafId, Paternoster, RequestSlot, SlotPlace, units};
+use super::{LeafId, Paternoster, SlotPlace, units};
 use crate::env::Cx;
 use crate::request::{ReqId, Request};
 use crate::unit::{Nanos, Sectors};
@@ -100,8 +100,9 @@ impl Paternoster {
 
     /// Who had a drive that serves one request at a time pays for the time, and a target's budget too: what the others
     /// lose is that, whatever it moved.
-    #[inline(never)]
-    pub(super) fn completed_serial(&mut self, took: Nanos, s: RequestSlot, r: &Request) {
+    #[cold]
+    pub(super) fn completed_serial(&mut self, took: Nanos, id: ReqId, cx: &Cx<'_>) {
+        let (s, r) = (self.slots[id.index()], &cx.requests[id]);
         self.fair.charge(s.leaf, service(took), false);
         let time = Sectors(took.0.div_ceil(SECTOR_TIME.0));
         if !s.lane {

@@ -523,9 +523,6 @@ impl Scheduler for Paternoster {
             let idle = leaf.is_idle();
             self.begin.completed(now, lead, idle);
         }
-        if self.is_serial(cx) {
-            self.completed_serial(took, s, r);
-        }
         if self.media.is_disk() {
             self.completed_disk(took, id.slot());
         } else {
@@ -537,6 +534,9 @@ impl Scheduler for Paternoster {
                 true => Passage::Greedy,
             };
             self.completed_flash(now, Done { sectors, units, passage });
+            if cx.device.queue_depth == 1 {
+                self.completed_serial(took, id, cx);
+            }
         }
         self.fair.release_if_idle(s.leaf);
         if self.media.asks() {

@@ -151,14 +151,11 @@ pub(super) fn core_for(
     }
     let tree = options.source.clone().unwrap_or_else(|| PathBuf::from("."));
     if options.source.is_none() && !tree.join("crates/hoistway-kernel").is_dir() {
-        let why = match options.kasan {
-            true => {
-                "KASAN checks a core that is compiled for it, and this folder is no source tree of hoistway"
-            }
-            false => {
-                "this program came without it, and the folder it was called in is no source tree of hoistway"
-            }
+        let cause = match options.kasan {
+            true => "KASAN checks one that is compiled for it",
+            false => "this program came without it",
         };
+        let why = format!("{cause}, and the folder it was called in is no source tree of hoistway");
         let remedy =
             "give --tree a source tree of hoistway, or `module build --core` the core of a package";
         return Err(MachineError::Lack(Lack::new("the core of the module", why, remedy)));

@@ -534,7 +534,7 @@ impl Scheduler for Paternoster {
                 true => Passage::Greedy,
             };
             self.completed_flash(now, Done { sectors, units, passage });
-            if cx.device.queue_depth == 1 {
+            if self.is_serial(cx) {
                 self.completed_serial(took, id, cx);
             }
         }

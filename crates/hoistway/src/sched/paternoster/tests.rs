@@ -84,6 +84,14 @@ impl Bench {
         self.sched.write_knob(self.now, group, "io.latency", &line, cx).expect("a target");
     }
 
+    /// A process with a target without a number, in a group without a weight of its own.
+    fn gold(&mut self) -> ProcId {
+        let group = self.group(GroupId::ROOT, 100);
+        self.sched.set_group(self.now, group, "weight", None, &mut self.env.cx()).expect("unset");
+        self.target(group, "auto");
+        self.proc(group)
+    }
+
     fn submit(&mut self, proc: ProcId, sectors: u64) {
         // Far from all others: nothing merges, nothing is sequential.
         let start = (self.next + 1) * 7919 * 4096 % (1 << 29);
@@ -286,9 +294,7 @@ fn where_one_request_is_served_at_a_time_shares_are_of_its_time() {
 fn where_one_request_is_served_at_a_time_a_target_takes_time_and_not_sectors() {
     let mut b = Bench::new(1);
     b.command = 500_000;
-    let group = b.group(GroupId::ROOT, 100);
-    b.target(group, "auto");
-    let target = b.proc(group);
+    let target = b.gold();
     let hogs = (0..24).map(|_| (b.proc(GroupId::ROOT), 4));
     let procs: Vec<_> = hogs.chain([(target, 1)]).collect();
     // A twentieth of the sectors would be a quarter of the time.

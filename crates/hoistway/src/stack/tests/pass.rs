@@ -1,4 +1,4 @@
-//! The lane leaves what the whole path leaves.
+//! An I/O that passes leaves what the whole path leaves.
 
 use super::random::random_device;
 use super::*;

@@ -23,13 +23,6 @@ impl Bench {
     fn serve_units(&mut self, time: u64) {
         (self.command, self.per_sector) = (UNIT * time, time);
     }
-
-    fn gold(&mut self) -> ProcId {
-        let group = self.group(GroupId::ROOT, 100);
-        self.sched.set_group(self.now, group, "weight", None, &mut self.env.cx()).expect("unset");
-        self.target(group, "auto");
-        self.proc(group)
-    }
 }
 
 /// B1: a target takes no more than eps of what the drive can move, so its mean latency is at least b / (eps R). The

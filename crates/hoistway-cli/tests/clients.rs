@@ -5,9 +5,11 @@
 
 #[path = "../../hoistway-serve/tests/client/mod.rs"]
 mod client;
+mod serving;
 
 use client::{Client, wait_for};
 use hoistway_sim::rng::{Rng, stream};
+use serving::{HOISTWAY, begun};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -17,7 +19,6 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-const HOISTWAY: &str = env!("CARGO_BIN_EXE_hoistway");
 const MIB: u64 = 1 << 20;
 
 /// A server over memory, with a folder for its sockets.
@@ -44,13 +45,9 @@ impl Server {
             control.display()
         );
         std::fs::write(&config, text).unwrap();
-        let mut process =
-            Command::new(HOISTWAY).args(["serve", "-q", "--config"]).arg(&config).spawn().unwrap();
-        let up = || {
-            assert_eq!(process.try_wait().unwrap(), None, "the server ended");
-            UnixStream::connect(&control).is_ok()
-        };
-        assert!(wait_for(up), "the server does not listen");
+        let mut command = Command::new(HOISTWAY);
+        command.args(["serve", "-q", "--config"]).arg(&config);
+        let process = begun(&mut command, || UnixStream::connect(&control).is_ok()).unwrap();
         Server { process, folder, socket, control }
     }
 

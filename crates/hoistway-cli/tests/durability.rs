@@ -13,7 +13,7 @@ mod serving;
 use client::{Client, FUA, NO_HOLE};
 use hoistway::sched::SCHEDULERS;
 use hoistway_sim::rng::{Rng, stream};
-use serving::{Folder, LIMIT, installed, wait_for};
+use serving::{Folder, LIMIT, begun, installed, wait_for};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -125,24 +125,10 @@ fn start(target: &str, scheduler: &str, socket: &PathBuf, control: &PathBuf) -> 
     for old in [socket, control] {
         let _ = std::fs::remove_file(old);
     }
-    let mut server = Command::new(serving::HOISTWAY)
-        .args(["serve", "-q", "-e", target, "-s", scheduler, "-U"])
-        .arg(socket)
-        .arg("--control")
-        .arg(control)
-        .spawn()
-        .unwrap();
-    for _ in 0..6000 {
-        if UnixStream::connect(control).is_ok() {
-            return Some(server);
-        }
-        if let Some(status) = server.try_wait().unwrap() {
-            assert_eq!(status.code(), Some(3), "only the environment is an excuse");
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the server does not listen");
+    let mut command = Command::new(serving::HOISTWAY);
+    command.args(["serve", "-q", "-e", target, "-s", scheduler, "-U"]);
+    command.arg(socket).arg("--control").arg(control);
+    begun(&mut command, || UnixStream::connect(control).is_ok())
 }
 
 /// Batches of writes and zeroes, some with forced unit access; after some batches a flush, which

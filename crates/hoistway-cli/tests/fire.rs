@@ -10,7 +10,7 @@ mod serving;
 
 use hoistway::sched::SCHEDULERS;
 use serde_json::Value;
-use serving::{HOISTWAY, LIMIT, wait_for};
+use serving::{HOISTWAY, LIMIT, begun, wait_for};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -53,25 +53,10 @@ fn ctl(control: &Path, args: &[&str]) -> (Option<i32>, String) {
 fn serve(folder: &Path, target: &str) -> Option<(Server, PathBuf, PathBuf)> {
     let (socket, control) = (folder.join("nbd.sock"), folder.join("ctl.sock"));
     let export = format!("disk={target},weight=300");
-    let mut server = Command::new(HOISTWAY)
-        .args(["serve", "-q", "-e", &export, "-U"])
-        .arg(&socket)
-        .arg("--control")
-        .arg(&control)
-        .spawn()
-        .unwrap();
-    for _ in 0..6000 {
-        if ctl(&control, &["list"]).0 == Some(0) {
-            return Some((Server(server), socket, control));
-        }
-        if let Some(status) = server.try_wait().unwrap() {
-            assert_eq!(status.code(), Some(3), "only the environment is an excuse");
-            println!("skipped: {target} cannot be served here");
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the server does not answer");
+    let mut command = Command::new(HOISTWAY);
+    command.args(["serve", "-q", "-e", &export, "-U"]).arg(&socket).arg("--control").arg(&control);
+    let server = begun(&mut command, || ctl(&control, &["list"]).0 == Some(0))?;
+    Some((Server(server), socket, control))
 }
 
 fn fio(folder: &Path, socket: &Path, seconds: u64) -> Child {

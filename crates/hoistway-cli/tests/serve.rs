@@ -3,10 +3,10 @@
 
 mod serving;
 
-use serving::{Folder, HOISTWAY, LIMIT, Server, installed, run, wait_for};
+use serving::{Folder, HOISTWAY, LIMIT, Server, begun, installed, run, wait_for};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// Serves and runs a shell script against it. `None` where the machine cannot serve it: direct I/O is not
 /// everywhere (tmpfs), nor can every machine, and a busy one less, carry every drive.
@@ -78,9 +78,9 @@ fn an_emulated_drive_is_exported() {
     let address = format!("unix:{socket}");
     let drive = ["emulate", "--drive", "cloud-gp3", "--size", "8M", "--nbd", &address];
     let mut command = Command::new("timeout");
-    command.args(["--foreground", LIMIT, HOISTWAY]).args(drive).stderr(Stdio::null());
-    let mut server = Server(command.spawn().unwrap());
-    assert!(wait_for(|| UnixStream::connect(&socket).is_ok()), "it does not listen");
+    command.args(["--foreground", LIMIT, HOISTWAY]).args(drive);
+    let Some(server) = begun(&mut command, || UnixStream::connect(&socket).is_ok()) else { return };
+    let mut server = Server(server);
     let uri = format!("nbd+unix:///drive?socket={socket}");
     assert_eq!(run("nbdinfo", &["--size", &uri]).1, "8388608\n");
     let content: Vec<u8> = (0..8u32 << 20).map(|n| (n ^ n >> 11) as u8).collect();
@@ -182,10 +182,10 @@ fn sigterm_ends_in_order_and_what_was_written_is_there() {
         file.display()
     );
     std::fs::write(&config, text).unwrap();
-    let mut server =
-        Command::new(HOISTWAY).args(["serve", "-q", "--config"]).arg(&config).spawn().unwrap();
+    let mut server = Command::new(HOISTWAY);
+    server.args(["serve", "-q", "--config"]).arg(&config);
     // Its file is there a moment before it listens.
-    assert!(wait_for(|| UnixStream::connect(&socket).is_ok()), "the socket takes connections");
+    let mut server = begun(&mut server, || UnixStream::connect(&socket).is_ok()).unwrap();
     let uri = format!("nbd+unix:///gold?socket={}", socket.display());
     let write = Command::new("qemu-io")
         .args(["-f", "raw", "-c", "write -P 0x77 4k 4k", &uri])
@@ -245,16 +245,15 @@ fn a_running_server_is_listed_and_changed_over_its_control_socket() {
     assert_eq!(code, Some(3), "{error}");
     assert!(error.contains("no hoistway server is listening"), "{error}");
 
-    let mut server = Command::new("timeout")
+    let mut server = Command::new("timeout");
+    server
         .args([LIMIT, HOISTWAY, "serve", "-q", "-s", "max-bfq"])
         .args(["-e", "gold=ram:8M,weight=300,size=4M", "-e", "bronze=ram:8M,offset=4M"])
         .arg("--socket")
         .arg(&socket)
         .arg("--control")
-        .arg(&control)
-        .spawn()
-        .unwrap();
-    assert!(wait_for(|| ctl(&control, &["list"]).0 == Some(0)), "the control socket answers");
+        .arg(&control);
+    let mut server = begun(&mut server, || ctl(&control, &["list"]).0 == Some(0)).unwrap();
     let mode = std::fs::metadata(&control).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let second = Command::new("timeout")

@@ -9,12 +9,12 @@ mod serving;
 
 use client::Client;
 use hoistway_sim::rng::stream;
-use serving::{Folder, HOISTWAY, run, wait_for};
+use serving::{Folder, HOISTWAY, begun, run, wait_for};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -33,29 +33,10 @@ impl Server {
     /// `None` where the machine cannot serve it.
     fn start(folder: &Folder, args: &[&str]) -> Option<Server> {
         let (socket, control) = (folder.0.join("nbd.sock"), folder.0.join("ctl.sock"));
-        let process = Command::new(HOISTWAY)
-            .args(["serve", "-q", "-U"])
-            .arg(&socket)
-            .arg("--control")
-            .arg(&control)
-            .args(args)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut server = Server { process, socket, control };
-        for _ in 0..6000 {
-            if UnixStream::connect(&server.control).is_ok() {
-                return Some(server);
-            }
-            if let Some(status) = server.process.try_wait().unwrap() {
-                let (_, error) = server.end();
-                assert_eq!(status.code(), Some(3), "{error}");
-                println!("skipped: {error}");
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the server does not listen");
+        let mut command = Command::new(HOISTWAY);
+        command.args(["serve", "-q", "-U"]).arg(&socket).arg("--control").arg(&control).args(args);
+        let process = begun(&mut command, || UnixStream::connect(&control).is_ok())?;
+        Some(Server { process, socket, control })
     }
 
     fn signal(&self) {

@@ -5,14 +5,15 @@
 
 #[path = "../../hoistway-serve/tests/client/mod.rs"]
 mod client;
+mod serving;
 
 use client::{Client, FUA};
+use serving::{HOISTWAY, begun};
 use std::fs::File;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::Duration;
 
-const HOISTWAY: &str = env!("CARGO_BIN_EXE_hoistway");
 const MIB: u64 = 1 << 20;
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
@@ -79,33 +80,12 @@ impl Server {
     /// `None` where the machine cannot serve it (no direct I/O).
     fn start(disk: &Path, wishes: &str, socket: PathBuf, shell: &str) -> Option<Server> {
         let _ = std::fs::remove_file(&socket);
-        let process = Command::new("sh")
-            .args([
-                "-c",
-                &format!("{shell} exec \"$0\" \"$@\""),
-                HOISTWAY,
-                "serve",
-                "-q",
-                "-s",
-                "mq-deadline",
-            ])
-            .args(["-e", &format!("disk=file:{}{wishes}", disk.display()), "-U"])
-            .arg(&socket)
-            .spawn()
-            .unwrap();
-        let mut server = Server { process, socket };
-        for _ in 0..6000 {
-            if std::os::unix::net::UnixStream::connect(&server.socket).is_ok() {
-                return Some(server);
-            }
-            if let Some(status) = server.process.try_wait().unwrap() {
-                assert_eq!(status.code(), Some(3), "only the environment is an excuse");
-                println!("skipped: file{wishes} cannot be served here");
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the server does not listen");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{shell} exec \"$0\" \"$@\""), HOISTWAY, "serve", "-q"]);
+        command.args(["-s", "mq-deadline", "-e"]);
+        command.arg(format!("disk=file:{}{wishes}", disk.display())).arg("-U").arg(&socket);
+        let process = begun(&mut command, || UnixStream::connect(&socket).is_ok())?;
+        Some(Server { process, socket })
     }
 
     fn client(&self) -> Client {

@@ -1,10 +1,11 @@
 //! Running `hoistway serve` from tests, bounded in time.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 pub const HOISTWAY: &str = env!("CARGO_BIN_EXE_hoistway");
@@ -73,13 +74,11 @@ impl Server {
     pub fn start(args: &[&str], sign: &Path) -> Server {
         let mut command = Command::new("timeout");
         command.args(["--foreground", LIMIT, HOISTWAY, "serve", "-q"]).args(args);
-        let server = Server(command.spawn().unwrap());
         let there = || match std::fs::metadata(sign) {
             Ok(file) => !file.file_type().is_socket() || UnixStream::connect(sign).is_ok(),
             Err(_) => false,
         };
-        assert!(wait_for(there), "{}: nothing appears", sign.display());
-        server
+        Server(begun(&mut command, there).expect("it needs nothing that a machine may lack"))
     }
 
     /// SIGTERM; the exit code. `timeout` passes both on.
@@ -98,6 +97,22 @@ impl Drop for Server {
             let _ = self.0.wait();
         }
     }
+}
+
+/// Spawns a server and waits until it is there. `None`, with the reason printed, where it ended with exit code 3: not
+/// every machine, and a busy one less, can carry every drive.
+pub fn begun(command: &mut Command, mut there: impl FnMut() -> bool) -> Option<Child> {
+    let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+    let decided = wait_for(|| there() || server.try_wait().unwrap().is_some());
+    let Some(status) = server.try_wait().unwrap() else {
+        assert!(decided, "{command:?}: it serves nothing");
+        return Some(server);
+    };
+    let mut said = String::new();
+    server.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(status.code(), Some(3), "{command:?}: {said}");
+    println!("skipped: {}", said.trim());
+    None
 }
 
 /// Looks until something holds, about a minute at most.

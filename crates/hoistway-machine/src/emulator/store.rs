@@ -26,7 +26,7 @@ impl Store {
 
     /// A file that is made where there is none, or has the drive's size already.
     pub fn file(path: &Path, size: u64) -> Result<Store, MachineError> {
-        Ok(Store::File(hoistway_serve::storage::open_image(path, size)?))
+        Ok(Store::File(hoistway_serve::storage::open_image(path, size, || Ok(()))?))
     }
 
     /// A read of that range will come soon.

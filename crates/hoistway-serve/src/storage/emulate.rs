@@ -116,12 +116,19 @@ struct EmulatedCommand {
 }
 
 pub(super) fn open(emulation: &Emulation) -> Result<Opened, ServeError> {
-    check_speed(&emulation.drive)?;
-    open_checked(emulation)
+    open_if(emulation, || check_speed(&emulation.drive))
 }
 
 /// Opens a drive that has passed [`check_speed`].
 pub fn open_checked(emulation: &Emulation) -> Result<Opened, ServeError> {
+    open_if(emulation, || Ok(()))
+}
+
+/// What is wrong on every machine is told first; what this one cannot do at the moment behind it.
+fn open_if(
+    emulation: &Emulation,
+    admit: impl FnOnce() -> Result<(), ServeError>,
+) -> Result<Opened, ServeError> {
     let drive = &emulation.drive;
     let whole = drive.identity.capacity_bytes;
     let size = emulation.size.unwrap_or(whole);
@@ -133,9 +140,10 @@ pub fn open_checked(emulation: &Emulation) -> Result<Opened, ServeError> {
     device.capacity = Sectors(size / 512);
     let (store, place) = match &emulation.file {
         None => {
+            admit()?;
             (Store::Memory(Memory::new(size).map_err(os("memory for the drive"))?), "memory".into())
         }
-        Some(path) => (Store::File(image::open(path, size)?), path.display().to_string()),
+        Some(path) => (Store::File(image::open(path, size, admit)?), path.display().to_string()),
     };
     let facts = Facts {
         size,

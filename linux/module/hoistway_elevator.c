@@ -475,13 +475,12 @@ static void hw_completed_request(struct request *rq, u64 now)
 	unsigned long flags;
 	u64 runs;
 
-	if (!is_ours(rq)) {
+	/* Some kernels mark what passes us by as ours, but it was never inserted. */
+	if (!is_ours(rq) || !handle(rq)) {
 		if (!blk_rq_is_passthrough(rq))
 			bypassed(h, rq, now);
 		return;
 	}
-	if (!handle(rq))
-		return;
 	flags = hw_lock(h);
 	CORE(h, hw_complete(&h->view, now, handle(rq)));
 	set_handle(rq, 0);

@@ -45,8 +45,8 @@ struct hw_sched {
 	unsigned int spilled;
 	/* The device's limit, and what the scheduler has made of it. */
 	unsigned int max_sectors, cut;
-	/* From 6.11 on: what the administrator had set, and the work that changes the limit. */
-	unsigned int user_sectors;
+	/* In the queue's limit: what it is without a cut, what we wrote there last; and from 6.11 on the work that writes it. */
+	unsigned int limit, written;
 	struct work_struct cutting;
 	/* Whose bio it is that looks for a request, and when; the lock is held. */
 	u32 bio_proc;
@@ -93,9 +93,14 @@ void hw_groups_exit(void);
 int hw_groups_on(struct hw_sched *h);
 void hw_groups_off(struct hw_sched *h);
 u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now);
+/* Equal for bios whose groups the kernel merges; no group of the core's. */
+u32 hw_mark_of_group(struct bio *bio);
 static inline u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now)
 {
-	return h->traits & HW_HAS_WEIGHTS ? hw_group_of_weighed(h, bio, now) : 0;
+	if (h->traits & HW_HAS_WEIGHTS)
+		return hw_group_of_weighed(h, bio, now);
+	/* Where the core knows no groups and searches by itself, it must pass what the kernel would refuse. */
+	return h->traits & HW_SEARCHES ? hw_mark_of_group(bio) : 0;
 }
 /* The bio's process may have been in another group with its last one. */
 bool hw_weighed_may_have_moved(struct hw_sched *h, struct bio *bio);

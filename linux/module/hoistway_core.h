@@ -61,7 +61,7 @@ enum { HW_CLOSED, HW_TO_BIOS, HW_OPEN };
 /* Its argument `how`: it goes first; nothing waits that it could join. */
 enum { HW_HEAD = 1, HW_ALONE = 2 };
 /* Bits of hw_core_traits. */
-enum { HW_LIMITS_DEPTH = 1, HW_REPLACES_WBT = 2, HW_HAS_WEIGHTS = 4 };
+enum { HW_LIMITS_DEPTH = 1, HW_REPLACES_WBT = 2, HW_HAS_WEIGHTS = 4, HW_SEARCHES = 8 };
 
 /* The registry: these cannot panic. */
 size_t hw_core_count(void);

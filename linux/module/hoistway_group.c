@@ -101,6 +101,11 @@ u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now)
 	return blkg && blkg->parent ? group_of(h, blkg, now) : 0;
 }
 
+u32 hw_mark_of_group(struct bio *bio)
+{
+	return bio->bi_blkg ? bio->bi_blkg->blkcg->css.id : 0;
+}
+
 bool hw_weighed_may_have_moved(struct hw_sched *h, struct bio *bio)
 {
 	return READ_ONCE(h->grouped) || (bio->bi_blkg && bio->bi_blkg->parent);
@@ -360,6 +365,11 @@ void hw_groups_exit(void)
 #else /* without CONFIG_BLK_CGROUP everybody is in the root */
 
 u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now)
+{
+	return 0;
+}
+
+u32 hw_mark_of_group(struct bio *bio)
 {
 	return 0;
 }

@@ -31,18 +31,35 @@ int hw_tags_init(void)
 	return 0;
 }
 
+/*
+ * What the limit is to be. An administrator may write it (max_sectors_kb) while a cut is in force: that is a limit like the one before,
+ * holds for later cuts too, and stays when the scheduler goes. `none` stands for no limit.
+ */
+static unsigned int limit_for(struct hw_sched *h, unsigned int found, unsigned int none)
+{
+	unsigned int cut = READ_ONCE(h->cut);
+
+	if (found != h->written)
+		h->limit = found;
+	h->written = cut == h->max_sectors || (h->limit != none && h->limit < cut) ? h->limit : cut;
+	return h->written;
+}
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 
 void hw_cut_to(struct hw_sched *h, unsigned int sectors)
 {
+	struct queue_limits *limits = &h->queue->limits;
+
 	if (sectors == h->cut)
 		return;
 	h->cut = sectors;
-	WRITE_ONCE(h->queue->limits.max_sectors, sectors);
+	WRITE_ONCE(limits->max_sectors, limit_for(h, READ_ONCE(limits->max_sectors), UINT_MAX));
 }
 
 void hw_cutting_begins(struct hw_sched *h)
 {
+	h->limit = h->written = h->queue->limits.max_sectors;
 }
 
 void hw_cutting_ends(struct hw_sched *h)
@@ -56,12 +73,10 @@ static void cut_now(struct work_struct *work)
 {
 	struct hw_sched *h = container_of(work, struct hw_sched, cutting);
 	struct queue_limits limits = queue_limits_start_update(h->queue);
-	unsigned int cut = READ_ONCE(h->cut);
 
-	/* The device's own limit, or what the administrator had set. */
-	limits.max_user_sectors = cut == h->max_sectors ? h->user_sectors : cut;
+	limits.max_user_sectors = limit_for(h, limits.max_user_sectors, 0);
 	if (queue_limits_commit_update(h->queue, &limits))
-		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", cut);
+		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", h->written);
 }
 
 void hw_cut_to(struct hw_sched *h, unsigned int sectors)
@@ -74,7 +89,7 @@ void hw_cut_to(struct hw_sched *h, unsigned int sectors)
 
 void hw_cutting_begins(struct hw_sched *h)
 {
-	h->user_sectors = h->queue->limits.max_user_sectors;
+	h->limit = h->written = h->queue->limits.max_user_sectors;
 	INIT_WORK(&h->cutting, cut_now);
 }
 

@@ -266,6 +266,40 @@ if wanted tunables; then
   cd /tmp
 fi
 
+# Largest requests: of the scheduler, and of the administrator while that one's are in force.
+if wanted cuts; then
+  limit=/sys/block/sda/queue/max_sectors_kb
+  before=$(cat $limit)
+  # Since 6.11 a work writes the limit.
+  soon() {
+    for i in $(seq 1 100); do [ "$(cat $limit)" = "$2" ] && break; sleep 0.05; done
+    same "$1" "$2" "$(cat $limit)"
+  }
+  choose paternoster sda
+  own=/sys/block/sda/queue/iosched
+  echo flash >$own/media
+  echo 64 >$own/cut
+  verify "requests of 64 KiB" sda
+  soon "the scheduler's cut" 64
+  echo 32 >$limit
+  echo 128 >$own/cut
+  verify "requests of 32 KiB" sda
+  soon "the administrator's limit below it" 32
+  echo 16 >$own/cut
+  verify "requests of 16 KiB" sda
+  soon "a cut below that" 16
+  choose none sda
+  soon "the administrator's limit stays" 32
+  echo "$before" >$limit
+  choose paternoster sda
+  echo flash >$own/media
+  echo 64 >$own/cut
+  verify "requests of 64 KiB again" sda
+  soon "the cut again" 64
+  choose none sda
+  soon "what it was before" "$before"
+fi
+
 if wanted wbt; then
   for name in bfq h-bfq; do
     choose none sda

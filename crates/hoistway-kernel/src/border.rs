@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use hoistway::device::Tags;
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::{Side, Told};
-use hoistway::sched::{At, Entry, FlushCommand, Open, module_name};
+use hoistway::sched::{At, Entry, FlushCommand, Open, Search, module_name};
 use hoistway::unit::Class;
 use hoistway::{
     Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, QueueId, Sectors,
@@ -73,6 +73,7 @@ pub struct HwFound {
 const LIMITS_DEPTH: u32 = 1;
 const REPLACES_WBT: u32 = 1 << 1;
 const HAS_WEIGHTS: u32 = 1 << 2;
+const SEARCHES: u32 = 1 << 3;
 
 const EINVAL: u32 = 22;
 
@@ -227,6 +228,7 @@ pub extern "C" fn hw_core_traits(n: usize) -> u32 {
     bit(entry.tag_percent_min != Some(100), LIMITS_DEPTH)
         | bit(entry.replaces_wbt, REPLACES_WBT)
         | bit(entry.weighs_groups(), HAS_WEIGHTS)
+        | bit(entry.search == Search::Own, SEARCHES)
 }
 
 // --- a queue's beginning and end ------------------------------------------------------------------

@@ -4,7 +4,7 @@
 use hoistway::device::Tags;
 use hoistway::knob::KnobErrorKind;
 use hoistway::request::{Side, Told};
-use hoistway::sched::{At, Entry, Open, SCHEDULERS};
+use hoistway::sched::{At, Entry, Open, SCHEDULERS, Search};
 use hoistway::{Device, Flags, GroupId, Instant, Io, IoId, IoPrio, Op, ProcId, QueueId, Sectors};
 use hoistway_kernel::queue::{Arrived, Found, Queue, Rq};
 use hoistway_kernel::view::View;
@@ -345,6 +345,26 @@ fn what_has_reached_a_limit_is_passed_over() {
     assert_eq!(find(&mut shim), Some((1, Side::Back)));
     shim.queue.unmergeable(handles[0]);
     assert_eq!(find(&mut shim), None);
+}
+
+/// The kernel merges within a group. Who searches by itself is told them apart by numbers of which it knows no more.
+#[test]
+fn a_search_of_its_own_passes_what_is_another_groups() {
+    let view = View::default();
+    for entry in SCHEDULERS.iter().copied().filter(|entry| entry.search == Search::Own) {
+        let mut shim = Shim::new(entry, &view);
+        assert!(!entry.weighs_groups(), "{} knows its groups", entry.name);
+        let proc = shim.queue.add_proc(IoPrio::NONE);
+        let arrival = |group| read(proc, GroupId(group), 8);
+        for (rq, group) in [(1, 1 << 20), (2, 7)] {
+            shim.queue.arrive(shim.instant(), || arrival(group), At::Tail, false, rq).unwrap();
+        }
+        for (group, found) in [(1 << 20, Some(1)), (7, Some(2)), (8, None)] {
+            let bio = read(proc, GroupId(group), 16).io;
+            let found = found.map(|rq| (rq, Side::Back));
+            assert_eq!(shim.queue.find_merge(shim.instant(), &bio), found, "{}", entry.name);
+        }
+    }
 }
 
 #[test]

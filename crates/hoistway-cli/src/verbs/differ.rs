@@ -33,9 +33,10 @@ const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
 /// `hoistway differ`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Exit codes: 0 every answer is the same, or differs as listed; 1 some differ, or a scenario failed or \
-                  stood still; 2 wrong usage; 3 no kernel is built (hoistway linux build). Of a controller 1 means that a \
-                  process was held, or got bytes, otherwise by more than 1 %. Interrupted, the same command goes on."
+    after_help = "Exit codes: 0 every answer is the same, or differs as listed; 1 some differ, a scenario failed or stood \
+                  still, or the kernel reported a fault of itself; 2 wrong usage; 3 no kernel is built (hoistway linux \
+                  build). Of a controller 1 means that a process was held, or got bytes, otherwise by more than 1 %. \
+                  Interrupted, the same command goes on."
 )]
 pub struct Differ {
     /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency; all of the module by its
@@ -104,6 +105,8 @@ pub fn act(options: &LinuxActor) -> Result<(), Failure> {
 struct Guests<'a> {
     recorder: record::Recorder<'a>,
     stop: &'a AtomicBool,
+    /// What kernels reported of themselves.
+    reports: Vec<String>,
 }
 
 impl differ::Recorder for Guests<'_> {
@@ -114,7 +117,10 @@ impl differ::Recorder for Guests<'_> {
         let mut watch = || !self.stop.load(Ordering::Relaxed);
         let mut say = |what: &str| eprintln!("warning: {what}");
         let recordings = self.recorder.record(&drive, scenarios, &mut watch, &mut say);
-        recordings.map_err(|e| NotCompared { at: Some(e.at), what: e.error.to_string() })
+        let all =
+            recordings.map_err(|e| NotCompared { at: Some(e.at), what: e.error.to_string() })?;
+        self.reports.extend(all.reports);
+        Ok(all.texts)
     }
 }
 
@@ -138,6 +144,8 @@ struct Tally {
     found: Vec<PathBuf>,
     /// Settings that this kernel did not take, by name.
     left_out: BTreeMap<String, u64>,
+    /// What the kernel reported of itself, and how often.
+    reports: BTreeMap<String, u64>,
 }
 
 /// What the guests of one command share.
@@ -164,7 +172,8 @@ impl Host {
     fn guests(&self, seed: u64) -> Guests<'_> {
         let Host { kernel, program, folder, stop, .. } = self;
         let folder = folder.path();
-        Guests { recorder: record::Recorder { kernel, seed, program, folder }, stop }
+        let recorder = record::Recorder { kernel, seed, program, folder };
+        Guests { recorder, stop, reports: Vec::new() }
     }
 
     fn failure(&self, what: String) -> Failure {
@@ -186,7 +195,7 @@ pub fn differ(options: &Differ) -> Result<(), Failure> {
         schedulers.iter().map(|s| Ok((s.clone(), work.scheduler(s)?))).collect();
     let (all, kernel) = (all?, &host.kernel);
     print(&if options.json { json(&all, kernel, options) } else { text(&all, kernel, options) })?;
-    match all.iter().all(|(_, tally)| tally.found.is_empty()) {
+    match all.iter().all(|(_, tally)| tally.found.is_empty() && tally.reports.is_empty()) {
         true => Ok(()),
         false => Err(Failure::No),
     }
@@ -360,6 +369,9 @@ impl Work<'_> {
                 self.note(&mut tally, scheduler, n, one, &settings)?;
                 bar.set_position(tally.scenarios);
             }
+            for report in self.guests.reports.drain(..) {
+                *tally.reports.entry(report).or_default() += 1;
+            }
             progress.save(&tally, self.out)?;
         }
         bar.finish_and_clear();
@@ -526,6 +538,9 @@ fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
         for report in &t.found {
             let _ = writeln!(out, "  differs: {}", report.display());
         }
+        for (report, n) in &t.reports {
+            let _ = writeln!(out, "  the kernel reported {}: {report}", counted(*n, "time"));
+        }
     }
     out
 }
@@ -535,7 +550,7 @@ fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
         serde_json::json!({
             "scheduler": scheduler, "scenarios": t.scenarios, "lines": t.lines, "dispatches": t.dispatches,
             "agree": t.agree, "close": t.close.len(), "close_scenarios": t.close, "ios": t.ios, "held": t.held, "twins": t.twins, "known": t.known, "left_out": t.left_out,
-            "differ": t.found,
+            "differ": t.found, "reports": t.reports,
         })
     };
     let value = serde_json::json!({
@@ -623,10 +638,11 @@ impl Ledger {
             match line.split_once(' ') {
                 Some(("found", path)) => self.tally.found.push(path.into()),
                 Some(("close", n)) => self.tally.close.extend(n.parse::<u64>()),
-                Some(("left-out", rest)) => {
+                Some((what @ ("left-out" | "report"), rest)) => {
+                    let Tally { left_out, reports, .. } = &mut self.tally;
+                    let map = if what == "report" { reports } else { left_out };
                     if let Some((n, name)) = rest.split_once(' ') {
-                        let n = n.parse().unwrap_or(0);
-                        self.tally.left_out.insert(name.into(), n);
+                        map.insert(name.into(), n.parse().unwrap_or(0));
                     }
                 }
                 Some((n, name)) => {
@@ -649,6 +665,7 @@ impl Ledger {
         t.close.iter().for_each(|n| text += &format!("close {n}\n"));
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
         t.left_out.iter().for_each(|(name, n)| text += &format!("left-out {n} {name}\n"));
+        t.reports.iter().for_each(|(line, n)| text += &format!("report {n} {line}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));
         let name = self.file.file_name().expect("it was made from a name").to_string_lossy();
         out.write(&name, text.as_bytes(), Kind::Named)
@@ -706,9 +723,11 @@ mod tests {
         save(&random, &[], 20);
         assert_eq!((done(&random, &[], 100), done(&random, &[], 20)), (20, 0));
         let left_out = BTreeMap::from([("async_depth".to_string(), 3)]);
+        let reports = BTreeMap::from([("BUG: KASAN: wild access in f".to_string(), 2)]);
         let tally = Tally {
             scenarios: 20,
             left_out: left_out.clone(),
+            reports: reports.clone(),
             close: vec![7, 19],
             ..Tally::default()
         };
@@ -716,7 +735,7 @@ mod tests {
         let mut progress = Ledger::open(&random, &kernel(), "bfq", &[]);
         progress.resume(100);
         assert_eq!((progress.tally.scenarios, progress.tally.left_out), (20, left_out));
-        assert_eq!(progress.tally.close, [7, 19]);
+        assert_eq!((progress.tally.close, progress.tally.reports), (vec![7, 19], reports));
         assert_eq!(done(&options(&["--out", folder, "--fresh"]), &[], 100), 0);
         assert_eq!(done(&options(&["--out", folder, "--seed", "2"]), &[], 100), 0);
         // One scenario of a file: when it has run, the run is over, however many random ones are usual.

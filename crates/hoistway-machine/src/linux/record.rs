@@ -26,6 +26,15 @@ pub struct NotRecorded {
     pub error: MachineError,
 }
 
+/// What scenarios came to.
+#[derive(Debug, Default)]
+pub struct Recordings {
+    /// In the order of the scenarios.
+    pub texts: Vec<String>,
+    /// What the kernels reported of themselves on their consoles: warnings, failed checks, wrong accesses.
+    pub reports: Vec<String>,
+}
+
 /// What scenarios are carried out on.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder<'a> {
@@ -52,16 +61,18 @@ impl Recorder<'_> {
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Vec<String>, NotRecorded> {
-        let mut all = Vec::new();
-        while all.len() < scenarios.len() {
-            let rest = &scenarios[all.len()..];
-            let some = twice(say, || self.attempt(drive, rest, watch));
-            all.extend(some.map_err(|error| {
+    ) -> Result<Recordings, NotRecorded> {
+        let mut all = Recordings::default();
+        while all.texts.len() < scenarios.len() {
+            let before = all.texts.len();
+            let some = twice(say, || self.attempt(drive, &scenarios[before..], watch));
+            let some = some.map_err(|error| {
                 // What the guest has handed over before it failed.
                 let done = fs::read_to_string(self.calls()).map_or(0, |text| whole(&text));
-                NotRecorded { at: all.len() + done, error }
-            })?);
+                NotRecorded { at: before + done, error }
+            })?;
+            all.texts.extend(some.texts);
+            all.reports.extend(some.reports);
         }
         Ok(all)
     }
@@ -77,7 +88,7 @@ impl Recorder<'_> {
         drive: &DriveFile,
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<String>, MachineError> {
+    ) -> Result<Recordings, MachineError> {
         let mut init: Vec<OsString> = vec![self.program.into(), ACTOR.into()];
         let mut files = Vec::new();
         for (n, scenario) in scenarios.iter().enumerate() {
@@ -118,12 +129,52 @@ impl Recorder<'_> {
         }
         let text = os("reading", &calls, fs::read_to_string(&calls))?;
         let _ = fs::remove_file(&calls);
-        apart(&text, &files[..done]).or_else(failed)
+        let texts = apart(&text, &files[..done]).map_err(MachineError::Guest)?;
+        Ok(Recordings { texts, reports: reports(&ended.console) })
     }
 }
 
 fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, MachineError> {
     result.map_err(|error| MachineError::Os { what: format!("{what} {}", path.display()), error })
+}
+
+/// How a report of the kernel about itself begins.
+const REPORTS: [&str; 7] = [
+    "BUG: ",
+    "UBSAN: ",
+    "WARNING: ",
+    "kernel BUG at ",
+    "INFO: task ",
+    "list_add corruption",
+    "list_del corruption",
+];
+/// In the line of our module that says that a scheduler is switched off.
+const FAILED_INSIDE: &str = ": the scheduler has failed (";
+/// User-mode Linux forks like this, whatever runs in it: with PROVE_RCU a report per boot, in one of the lines behind its first.
+const USUAL: &str = "lib/maple_tree.c";
+const BEHIND: usize = 6;
+
+/// First lines of the reports on a console.
+fn reports(console: &str) -> Vec<String> {
+    let lines: Vec<&str> = console.lines().map(without_time).collect();
+    let begins = |line: &str| {
+        REPORTS.iter().any(|first| line.starts_with(first)) || line.contains(FAILED_INSIDE)
+    };
+    let usual = |n: usize| {
+        let behind = lines[n..].iter().take(BEHIND);
+        lines[n].contains("suspicious RCU usage")
+            && behind.into_iter().any(|l| l.starts_with(USUAL))
+    };
+    let found = lines.iter().enumerate().filter(|(n, line)| begins(line) && !usual(*n));
+    found.map(|(_, line)| line.to_string()).collect()
+}
+
+/// A line of the kernel's may begin with `[    1.234567] `.
+fn without_time(line: &str) -> &str {
+    match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        Some((time, rest)) if time.trim().parse::<f64>().is_ok() => rest,
+        _ => line,
+    }
 }
 
 /// How many recordings a text has from begin to end.
@@ -151,6 +202,20 @@ fn apart(text: &str, files: &[PathBuf]) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_reports_is_found_on_its_console() {
+        let console = "hoistway: done: /x/0\n[    0.000000] =====\n[    1.250000] BUG: KASAN: use-after-free in f+0x1\n\
+                       WARNING: suspicious RCU usage\n6.1 Not tainted\n---\nlib/maple_tree.c:856 suspicious!\n\
+                       WARNING: suspicious RCU usage\nblock/x.c:1 suspicious!\n[x] BUG: no\n\
+                       hoistway: hw0: the scheduler has failed (index); requests are served\nit WARNING: no\n";
+        let found = [
+            "BUG: KASAN: use-after-free in f+0x1",
+            "WARNING: suspicious RCU usage",
+            "hoistway: hw0: the scheduler has failed (index); requests are served",
+        ];
+        assert_eq!(reports(console), found);
+    }
 
     #[test]
     fn recordings_are_taken_apart_in_order() {

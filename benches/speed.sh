@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Instructions of schedulers, simulator and replay, counted by valgrind in a build for release; the same on a busy machine.
+# Counts the column `now` of benches/speed.csv, and writes the table of docs/results/speed.md. `before` is what commit 1adc3f5
+# took, `goal` what was wanted then. Some ten minutes.
+#
+#   benches/speed.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for tool in valgrind python3; do
+  command -v "$tool" >/dev/null || { echo "needs $tool: ./setup.sh test" >&2; exit 3; }
+done
+counted=$(mktemp)
+trap 'rm -f "$counted"' EXIT
+say() { printf '%s\n' "$*" >&2; }
+say "schedulers"
+for scheduler in $(awk -F '[, ]' '$1 == "scheduler" { print $2 }' benches/speed.csv | uniq); do
+  cargo bench --locked --quiet -p hoistway --bench sched_cost -- --instructions --only "$scheduler" >>"$counted"
+done
+say "simulator"
+cargo bench --locked --quiet -p hoistway-sim --bench path -- --instructions none >>"$counted"
+say "replay"
+cargo bench --locked --quiet -p hoistway-sim --bench replay -- --instructions >>"$counted"
+
+python3 - "$counted" <<'END'
+import csv, re, sys
+
+PAGE, TABLE = "docs/results/speed.md", "benches/speed.csv"
+now = {}
+for line in open(sys.argv[1]):
+    words = line.split()
+    if line.rstrip().endswith(("instructions per command", "instructions per record")):
+        now[" ".join(words[:-4]).removeprefix("replay ")] = words[-4]
+    elif len(words) == 9 and words[1].isdigit():
+        now[" ".join(words[:4])] = words[7]
+rows = list(csv.DictReader(open(TABLE)))
+for row in rows:
+    row["now"] = now.get(row["row"]) or sys.exit(f"{TABLE}: nothing was counted for '{row['row']}'")
+with open(TABLE, "w", newline="") as out:
+    table = csv.DictWriter(out, rows[0], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+
+def figure(text):
+    return f"{int(text):,}" if text else ""
+
+text = "| what | row | before | goal | now |\n|---|---|--:|--:|--:|\n"
+for row in rows:
+    text += f"| {row['what']} | {row['row']} | " + " | ".join(figure(row[c]) for c in ("before", "goal", "now")) + " |\n"
+page = open(PAGE).read()
+page, n = re.subn(r"(?<=<!-- speed -->\n).*(?=<!-- /speed -->)", "\n" + text, page, flags=re.S)
+if n != 1:
+    sys.exit(f"{PAGE} has no place for the table")
+open(PAGE, "w").write(page)
+END

@@ -3,10 +3,11 @@
 //! Ties go to the lower number, so the numbers are the order of things at one instant (specs/host.md
 //! 1.2): drive, stack timers, journal, processes in order. Time and number share one word. Most processes of most
 //! runs wait for I/O and for no time, so those that do are in a heap; nothing allocates after construction.
+//!
+//! Whoever is called stays the first of the heap until it has said when it wants to be called again: its new key takes
+//! the place of the old one, and is not far from it.
 
 use hoistway::Instant;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Never. Runs are shorter.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX >> WHO);
@@ -36,8 +37,11 @@ pub(super) struct EventQueue {
     /// The key of each entity; `u64::MAX`: it waits for no time.
     keys: Vec<u64>,
     apart: [u64; APART],
-    /// Keys of the others, the present ones and some that have been replaced; the first is a present one.
-    heap: BinaryHeap<Reverse<u64>>,
+    /// Keys of the others, the present ones and some that have been replaced; the first is a present one. None is before
+    /// that at half its number.
+    heap: Vec<u64>,
+    /// So many of them have been replaced.
+    replaced: usize,
     bits: u32,
     horizon: Instant,
 }
@@ -49,16 +53,11 @@ impl EventQueue {
             keys: vec![u64::MAX; entities],
             apart: [u64::MAX; APART],
             // With a rebuilt heap in it there is room for half as many more.
-            heap: BinaryHeap::with_capacity(entities + entities / 2 + 8),
+            heap: Vec::with_capacity(entities + entities / 2 + 8),
+            replaced: 0,
             bits: bits(entities),
             horizon: horizon(entities),
         }
-    }
-
-    /// The least key of the heap.
-    #[inline]
-    fn first(&self) -> u64 {
-        self.heap.peek().map_or(u64::MAX, |&Reverse(key)| key)
     }
 
     #[inline]
@@ -74,14 +73,34 @@ impl EventQueue {
     /// The entity that is next, and when; nobody ever if the time is the horizon.
     #[inline]
     pub fn next(&self) -> (usize, Instant) {
-        let key = self.first().min(self.apart[0]).min(self.apart[1]);
+        let first = self.heap.first().map_or(u64::MAX, |&key| key);
+        let key = first.min(self.apart[0]).min(self.apart[1]);
         (self.who(key), Instant::from_nanos(key >> self.bits))
     }
 
-    /// Entity `who`, called at `at`, would be the next.
+    /// The least key of all but entity `who`, which is not apart; or one that is less and has been replaced.
+    #[inline]
+    fn least_but(&self, who: usize) -> u64 {
+        let apart = self.apart[0].min(self.apart[1]);
+        match self.heap[..] {
+            [] => apart,
+            [first, ..] if first != self.keys[who] => apart.min(first),
+            [_] => apart,
+            [_, second] => apart.min(second),
+            [_, second, third, ..] => apart.min(second).min(third),
+        }
+    }
+
+    /// Nobody but entity `who`, which is not apart, is next before then.
+    #[inline]
+    pub fn next_but(&self, who: usize) -> Instant {
+        Instant::from_nanos(self.least_but(who) >> self.bits)
+    }
+
+    /// Entity `who`, which is not apart, would be the next if it were called at `at`. It may be so where this says false.
     #[inline]
     pub fn precedes(&self, who: usize, at: Instant) -> bool {
-        self.key(who, at) < self.first().min(self.apart[0]).min(self.apart[1])
+        self.key(who, at) < self.least_but(who)
     }
 
     /// Entity `who` wants to be called at `at`, and at no other time.
@@ -99,20 +118,77 @@ impl EventQueue {
     }
 
     /// An entity has another key: the heap knows it, and begins with one that is in force.
+    #[inline(never)]
     fn change(&mut self, old: u64, key: u64) {
-        if key != u64::MAX {
-            if self.heap.len() == self.heap.capacity() {
-                self.heap.clear();
-                self.heap.extend(self.keys.iter().filter(|&&k| k != u64::MAX).map(|&k| Reverse(k)));
-            } else {
-                self.heap.push(Reverse(key));
+        if old == u64::MAX || self.heap[0] != old {
+            self.replaced += usize::from(old != u64::MAX);
+            if key != u64::MAX {
+                self.push(key);
             }
+            return;
         }
-        if old != u64::MAX {
-            while self.heap.peek().is_some_and(|&Reverse(k)| self.keys[self.who(k)] != k) {
-                self.heap.pop();
+        if key == u64::MAX {
+            self.drop_first();
+        } else {
+            self.sink(key);
+        }
+        while self.replaced > 0 && self.keys[self.who(self.heap[0])] != self.heap[0] {
+            self.drop_first();
+            self.replaced -= 1;
+        }
+    }
+
+    fn push(&mut self, key: u64) {
+        if self.heap.len() == self.heap.capacity() {
+            self.heap.clear();
+            self.replaced = 0;
+            self.heap.extend(self.keys.iter().filter(|&&k| k != u64::MAX));
+            // What is in order is a heap.
+            self.heap.sort_unstable();
+            return;
+        }
+        let mut at = self.heap.len();
+        self.heap.push(key);
+        while at > 0 {
+            let above = (at - 1) / 2;
+            if self.heap[above] < key {
+                break;
             }
+            self.heap[at] = self.heap[above];
+            at = above;
         }
+        self.heap[at] = key;
+    }
+
+    /// The first of the heap is gone.
+    fn drop_first(&mut self) {
+        let last = self.heap.pop().expect("it has a first");
+        if !self.heap.is_empty() {
+            self.sink(last);
+        }
+    }
+
+    /// `key` takes the place of the first of the heap.
+    #[inline]
+    fn sink(&mut self, key: u64) {
+        let heap = &mut self.heap[..];
+        let mut at = 0;
+        loop {
+            let mut below = 2 * at + 1;
+            let Some(&left) = heap.get(below) else { break };
+            let mut least = left;
+            if let Some(&right) = heap.get(below + 1)
+                && right < left
+            {
+                (below, least) = (below + 1, right);
+            }
+            if key < least {
+                break;
+            }
+            heap[at] = least;
+            at = below;
+        }
+        heap[at] = key;
     }
 }
 
@@ -135,6 +211,15 @@ mod tests {
                 events.set(who, at);
                 plain[who] = at;
                 let first = (0..n).min_by_key(|&i| (plain[i], i)).unwrap();
+                if who >= APART {
+                    let other =
+                        (0..n).filter(|&i| i != who).min_by_key(|&i| (plain[i], i)).unwrap();
+                    let told = events.next_but(who);
+                    let other_at = plain[other].min(horizon(n));
+                    assert!(told == other_at || told < other_at && events.replaced > 0);
+                    let at = Instant::from_nanos(rng.below(20));
+                    assert!(!events.precedes(who, at) || (at, who) < (plain[other], other));
+                }
                 if plain[first] == NEVER {
                     assert_eq!(events.next().1, horizon(n));
                 } else {

@@ -495,6 +495,7 @@ impl<G: Platform> Machine<G> {
     }
 
     /// A process goes on.
+    #[inline(always)] // Of the loop of every simulation.
     fn go_on(&mut self, who: usize) -> Result<(), JobError> {
         let p = match who {
             JOURNAL => self.actors.len(),
@@ -502,10 +503,9 @@ impl<G: Platform> Machine<G> {
             _ => who - self.first,
         };
         self.issued = false;
-        // Until it says when it goes on.
-        self.events.set(who, NEVER);
+        // What the queue has of it is past: it says when it goes on, or that it does not.
         if !self.controlled {
-            let others = self.events.next().1;
+            let others = self.events.next_but(who);
             self.host.alone_until(others.min(self.pause).min(self.quiet));
         }
         let next = if self.over[p] { Next::Called } else { self.steps(who, p)? };
@@ -527,6 +527,7 @@ impl<G: Platform> Machine<G> {
     }
 
     /// What process `p`, entity `who`, does until it has to wait for others.
+    #[inline(always)]
     fn steps(&mut self, who: usize, p: usize) -> Result<Next, JobError> {
         loop {
             if self.controlled

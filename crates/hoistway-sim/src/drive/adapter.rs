@@ -69,6 +69,12 @@ impl Adapter {
         said
     }
 
+    /// As [`Drive::due`].
+    #[inline]
+    pub fn due(&self) -> Option<Instant> {
+        self.drive.due()
+    }
+
     /// A command that the drive takes only when it is empty, and that is held until then.
     pub fn runs_alone(&self, command: &Command) -> bool {
         match command.op {

@@ -62,6 +62,12 @@ pub trait Drive: std::fmt::Debug + Send {
 
     /// Works off everything due until `now`; ask until `WaitUntil`.
     fn poll(&mut self, now: Instant) -> DriveOutput;
+
+    /// As long as it is earlier than that, [`Drive::poll`] would say `WaitUntil` with this time; the end of time stands for
+    /// no time. `None`: only asking tells.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// A drive model as the registry knows it.

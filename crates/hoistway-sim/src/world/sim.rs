@@ -106,9 +106,17 @@ pub fn run_recorded(
 
 impl<R: Recorder> Machine<Virtual<R>> {
     /// Takes what the drive has served, until it has nothing more to say.
+    #[inline(always)]
     fn ask_drive(&mut self) {
         self.platform.touched = false;
         loop {
+            if let Some(at) = self.platform.adapter.due()
+                && at > self.now
+            {
+                self.platform.touched = false;
+                self.events.set(DEVICE, at);
+                return;
+            }
             match self.platform.adapter.poll(self.now) {
                 DriveOutput::Done(done) => {
                     let req = request_of(done.tag);

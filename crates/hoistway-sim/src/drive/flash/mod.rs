@@ -439,6 +439,10 @@ impl Drive for Flash {
         let next = self.coming.next_at().min(self.gate_bound);
         DriveOutput::WaitUntil((next != u64::MAX).then(|| Instant::from_nanos(next)))
     }
+
+    fn due(&self) -> Option<Instant> {
+        Some(Instant::from_nanos(self.coming.next_at().min(self.gate_bound)))
+    }
 }
 
 const READ: usize = 0;

@@ -180,6 +180,9 @@ impl Hdd {
     #[inline]
     fn next(&self) -> (u64, usize) {
         let first = (self.mechanisms[0].next_event(), 0);
+        if self.mechanisms.len() == 1 {
+            return first;
+        }
         let others = self.mechanisms[1..].iter().map(Mechanism::next_event).zip(1..);
         others.fold(first, |least, other| if other.0 < least.0 { other } else { least })
     }
@@ -243,6 +246,10 @@ impl Drive for Hdd {
             }
             self.mechanisms[n].advance(event, &mut self.bus);
         }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Some(Instant::from_nanos(self.next().0.min(self.bus.ended.next_at())))
     }
 }
 

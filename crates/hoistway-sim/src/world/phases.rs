@@ -43,6 +43,12 @@ impl Phases {
         self.on.map(|(i, _)| &mut self.all[i])
     }
 
+    /// A call may count into a phase.
+    #[inline]
+    pub fn listen(&self) -> bool {
+        self.directions || self.on.is_some()
+    }
+
     /// The phase into which a call counts that began and ended then. `so_far`: the latencies of all calls before it.
     #[inline]
     pub fn of_call(

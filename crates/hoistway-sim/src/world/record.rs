@@ -137,6 +137,9 @@ pub(super) struct ProcStats {
     ios: u64,
     last_end: Instant,
     starved: Nanos,
+    /// The time that calls behind the first of a run take is nearly always the same: so many of them are not in
+    /// `latency` yet.
+    alike: (Nanos, u64),
     latency: Histogram,
 }
 
@@ -151,6 +154,7 @@ impl ProcStats {
             series: Series::new(span, window.target_interval),
             last_end: Instant::ZERO,
             starved: Nanos::ZERO,
+            alike: (Nanos::ZERO, 0),
             censored: None,
             // What never happens is counted too: as 0.
             counts: load::find(&spec.load)
@@ -216,36 +220,70 @@ impl ProcStats {
             self.series.turn(ran.first_end);
         }
         if inside && last_end < self.series.to {
-            let begun = before(ran.first_end, ran.first);
-            let phase = self.phases.of_call(ran.write, begun, last_end, &self.latency);
-            if let Some(mut phase) = phase {
-                phase.latency(ran.first, 1);
-                phase.latency(ran.each, ran.calls - 1);
-                phase.record.bytes += ran.bytes * ran.calls;
-                phase.record.ios += ran.calls;
+            if self.phases.listen() {
+                self.count_in_phase(ran, last_end);
             }
             self.latency.record(ran.first.0);
-            self.latency.record_n(ran.each.0, ran.calls - 1);
             self.count(ran.first_end, ran.bytes, ran.calls);
             self.gap(ran.first_end, ran.first);
             if ran.calls > 1 {
+                if self.alike.0 != ran.each {
+                    self.add_alike();
+                    self.alike.0 = ran.each;
+                }
+                self.alike.1 += ran.calls - 1;
                 self.starved = self.starved.max(ran.each);
             }
-        } else if last_end >= self.span.begin {
+        } else if last_end >= self.span.begin && self.is_awaited(ran) {
             self.one_by_one(ran);
         }
         self.last_end = last_end;
     }
 
+    /// All latencies so far are in the histogram.
+    #[cold]
+    fn add_alike(&mut self) {
+        let (each, n) = std::mem::take(&mut self.alike);
+        self.latency.record_n(each.0, n);
+    }
+
+    /// Calls that ended in the window and one interval count into the phase that is on.
+    #[cold]
+    fn count_in_phase(&mut self, ran: &Ran, last_end: Instant) {
+        self.add_alike();
+        let begun = before(ran.first_end, ran.first);
+        let phase = self.phases.of_call(ran.write, begun, last_end, &self.latency);
+        if let Some(mut phase) = phase {
+            phase.latency(ran.first, 1);
+            phase.latency(ran.each, ran.calls - 1);
+            phase.record.bytes += ran.bytes * ran.calls;
+            phase.record.ios += ran.calls;
+        }
+    }
+
+    /// One of the calls may count: it ended in the window, or began in it and is the target's.
+    fn is_awaited(&self, ran: &Ran) -> bool {
+        let first = if self.target { before(ran.first_end, ran.first) } else { ran.first_end };
+        first < self.span.end
+    }
+
     /// A run that crosses a border of the window or of an interval.
     fn one_by_one(&mut self, ran: &Ran) {
-        for i in 0..ran.calls {
+        self.add_alike();
+        let listens = self.phases.listen();
+        let mut i = 0;
+        while i < ran.calls {
             let end = ran.first_end + ran.each * i;
             let latency = if i == 0 { ran.first } else { ran.each };
+            i += 1;
             if end < self.span.begin {
                 continue;
             }
             let inside = end < self.span.end;
+            if inside && i > 1 && !listens {
+                i += self.some_alike(end, ran, ran.calls - i);
+                continue;
+            }
             // A call that began in the window counts although it ends behind it, if it is the target's.
             let began = before(end, latency);
             if inside || (self.target && began < self.span.end) {
@@ -263,6 +301,25 @@ impl ProcStats {
             }
             self.last_end = end;
         }
+    }
+
+    /// A call behind the first of a run, which ends in the window, and at most so many that follow, up to the end of the
+    /// interval; how many of them.
+    fn some_alike(&mut self, end: Instant, ran: &Ran, most: u64) -> u64 {
+        self.series.turn(end);
+        let rest = self.series.to.min(self.span.end) - end;
+        let following = match ran.each.0 {
+            0 => most,
+            each => most.min((rest.0 - 1) / each),
+        };
+        self.latency.record_n(ran.each.0, 1 + following);
+        self.gap(end, ran.each);
+        if following > 0 {
+            self.starved = self.starved.max(ran.each);
+        }
+        self.count(end, ran.bytes, 1 + following);
+        self.last_end = end + ran.each * following;
+        following
     }
 
     fn count(&mut self, end: Instant, bytes: u64, calls: u64) {
@@ -292,7 +349,8 @@ impl ProcStats {
         self.last_end = end;
     }
 
-    pub fn record(self, spec: &ProcSpec) -> ProcRecord {
+    pub fn record(mut self, spec: &ProcSpec) -> ProcRecord {
+        self.add_alike();
         ProcRecord {
             name: spec.name.clone(),
             role: spec.role,

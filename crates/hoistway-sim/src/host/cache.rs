@@ -341,19 +341,11 @@ impl PageCache {
 
     /// Makes pages dirty, and up to date where they are absent; returns how many were clean, `None` if there is no
     /// memory for one of them.
+    #[inline(always)] // Of each step of each writer.
     pub fn dirty_pages(&mut self, file: u32, a: u64, b: u64, group: GroupId) -> Option<u64> {
         let room = self.cached + (b - a) <= self.limit;
-        if !room {
-            // What makes room may take pages back anywhere: run by run.
-            let mut at = a;
-            while at < b {
-                let from = self.find(file, at, b, |w| !w.cached);
-                let to = self.find(file, from, b, |w| w.cached);
-                if from < to && !self.insert(file, from, to, true, group) {
-                    return None;
-                }
-                at = to;
-            }
+        if !room && !self.insert_ready(file, a, b, group) {
+            return None;
         }
         let mut fresh = b - a;
         for (i, mask) in spans(a, b) {
@@ -378,6 +370,22 @@ impl PageCache {
         }
         map.dirty += fresh;
         Some(fresh)
+    }
+
+    /// Inserts the absent pages of [a, b), which nobody has to read; false if there is no memory for one of them.
+    #[cold]
+    fn insert_ready(&mut self, file: u32, a: u64, b: u64, group: GroupId) -> bool {
+        // What makes room may take pages back anywhere: run by run.
+        let mut at = a;
+        while at < b {
+            let from = self.find(file, at, b, |w| !w.cached);
+            let to = self.find(file, from, b, |w| w.cached);
+            if from < to && !self.insert(file, from, to, true, group) {
+                return false;
+            }
+            at = to;
+        }
+        true
     }
 
     /// True when a page of [from, to) is dirty.

@@ -303,6 +303,7 @@ impl Kernel {
     // Dirty pages.
 
     /// A process makes pages [a, b) dirty; false if there is no memory for one of them.
+    #[inline(always)] // Of each step of each writer.
     pub fn make_dirty(&mut self, now: Instant, task: &mut Task, file: u32, a: u64, b: u64) -> bool {
         let (group, alone) = (task.info.group, self.fs.writes_alone());
         if alone && self.files[file].raw {

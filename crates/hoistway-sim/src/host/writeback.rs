@@ -403,6 +403,7 @@ impl WritebackState {
     }
 
     /// The check of a writer that has dirtied pages of an inode of flusher `i` (host.md 8.1).
+    #[inline(always)] // Of each step of each writer that is slowed.
     pub fn throttle(
         &mut self,
         now: Instant,

@@ -92,9 +92,13 @@ impl Releases {
                 self.drop_bin();
                 continue;
             }
-            let units = bin.units.iter().enumerate();
-            let earliest = units.min_by_key(|(_, unit)| unit.0).map(|(at, _)| at);
-            let (release, bytes) = bin.units.swap_remove(earliest.expect("it has bytes"));
+            let (mut least, mut earliest) = (u64::MAX, 0);
+            for (at, unit) in bin.units.iter().enumerate() {
+                if unit.0 < least {
+                    (least, earliest) = (unit.0, at);
+                }
+            }
+            let (release, bytes) = bin.units.swap_remove(earliest);
             bin.bytes -= bytes;
             self.bytes -= bytes;
             last = release;

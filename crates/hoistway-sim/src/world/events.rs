@@ -37,9 +37,11 @@ pub(super) struct EventQueue {
     /// The key of each entity; `u64::MAX`: it waits for no time.
     keys: Vec<u64>,
     apart: [u64; APART],
-    /// Keys of the others, the present ones and some that have been replaced; the first is a present one. None is before
-    /// that at half its number.
+    /// Keys of the others, the present ones and some that have been replaced; the first is a present one. Each stands
+    /// before four others: those at `n` before those from `4 n + 1` on. Behind all, and where there is none: `u64::MAX`.
     heap: Vec<u64>,
+    /// How many keys it has.
+    len: usize,
     /// So many of them have been replaced.
     replaced: usize,
     bits: u32,
@@ -53,7 +55,8 @@ impl EventQueue {
             keys: vec![u64::MAX; entities],
             apart: [u64::MAX; APART],
             // With a rebuilt heap in it there is room for half as many more.
-            heap: Vec::with_capacity(entities + entities / 2 + 8),
+            heap: vec![u64::MAX; (entities + entities / 2 + 8).next_multiple_of(4) + 1],
+            len: 0,
             replaced: 0,
             bits: bits(entities),
             horizon: horizon(entities),
@@ -73,8 +76,7 @@ impl EventQueue {
     /// The entity that is next, and when; nobody ever if the time is the horizon.
     #[inline]
     pub fn next(&self) -> (usize, Instant) {
-        let first = self.heap.first().map_or(u64::MAX, |&key| key);
-        let key = first.min(self.apart[0]).min(self.apart[1]);
+        let key = self.heap[0].min(self.apart[0]).min(self.apart[1]);
         (self.who(key), Instant::from_nanos(key >> self.bits))
     }
 
@@ -83,11 +85,9 @@ impl EventQueue {
     fn least_but(&self, who: usize) -> u64 {
         let apart = self.apart[0].min(self.apart[1]);
         match self.heap[..] {
+            [first, a, b, c, d, ..] if first == self.keys[who] => apart.min(a).min(b).min(c).min(d),
+            [first, ..] => apart.min(first),
             [] => apart,
-            [first, ..] if first != self.keys[who] => apart.min(first),
-            [_] => apart,
-            [_, second] => apart.min(second),
-            [_, second, third, ..] => apart.min(second).min(third),
         }
     }
 
@@ -139,18 +139,13 @@ impl EventQueue {
     }
 
     fn push(&mut self, key: u64) {
-        if self.heap.len() == self.heap.capacity() {
-            self.heap.clear();
-            self.replaced = 0;
-            self.heap.extend(self.keys.iter().filter(|&&k| k != u64::MAX));
-            // What is in order is a heap.
-            self.heap.sort_unstable();
-            return;
+        if self.len == self.heap.len() {
+            return self.rebuild();
         }
-        let mut at = self.heap.len();
-        self.heap.push(key);
+        let mut at = self.len;
+        self.len += 1;
         while at > 0 {
-            let above = (at - 1) / 2;
+            let above = (at - 1) / 4;
             if self.heap[above] < key {
                 break;
             }
@@ -160,10 +155,22 @@ impl EventQueue {
         self.heap[at] = key;
     }
 
+    /// The heap has the present keys alone.
+    #[cold]
+    fn rebuild(&mut self) {
+        self.heap.fill(u64::MAX);
+        let present = self.keys.iter().filter(|&&key| key != u64::MAX);
+        (self.len, self.replaced) = (present.clone().count(), 0);
+        self.heap.iter_mut().zip(present).for_each(|(place, &key)| *place = key);
+        // What is in order is a heap.
+        self.heap.sort_unstable();
+    }
+
     /// The first of the heap is gone.
     fn drop_first(&mut self) {
-        let last = self.heap.pop().expect("it has a first");
-        if !self.heap.is_empty() {
+        self.len -= 1;
+        let last = std::mem::replace(&mut self.heap[self.len], u64::MAX);
+        if self.len > 0 {
             self.sink(last);
         }
     }
@@ -171,24 +178,18 @@ impl EventQueue {
     /// `key` takes the place of the first of the heap.
     #[inline]
     fn sink(&mut self, key: u64) {
-        let heap = &mut self.heap[..];
         let mut at = 0;
-        loop {
-            let mut below = 2 * at + 1;
-            let Some(&left) = heap.get(below) else { break };
-            let mut least = left;
-            if let Some(&right) = heap.get(below + 1)
-                && right < left
-            {
-                (below, least) = (below + 1, right);
-            }
-            if key < least {
+        while let Some(&[a, b, c, d]) = self.heap.get(4 * at + 1..4 * at + 5) {
+            let (left, n) = if b < a { (b, 1) } else { (a, 0) };
+            let (right, m) = if d < c { (d, 3) } else { (c, 2) };
+            let (least, n) = if right < left { (right, m) } else { (left, n) };
+            if key <= least {
                 break;
             }
-            heap[at] = least;
-            at = below;
+            self.heap[at] = least;
+            at = 4 * at + 1 + n;
         }
-        heap[at] = key;
+        self.heap[at] = key;
     }
 }
 

@@ -480,7 +480,7 @@ impl<G: Platform> Machine<G> {
     }
 
     /// Process `who` does nothing before `at`. True: nor does anybody else, and it is `at` now.
-    #[inline]
+    #[inline(always)]
     fn goes_on(&mut self, who: usize, at: Instant) -> bool {
         self.wake();
         // A device that was given something has not said yet when it wants to be called.
@@ -597,9 +597,7 @@ impl<G: Platform> Machine<G> {
                         return Ok(Next::Due);
                     }
                 }
-                Act::Block => {
-                    return Ok(Next::Asleep);
-                }
+                Act::Block => return Ok(Next::Asleep),
                 Act::Rest => return Ok(Next::Called),
                 Act::Finished => {
                     if self.now >= self.span.end && self.actors[p].target {

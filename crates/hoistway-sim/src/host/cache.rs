@@ -563,12 +563,15 @@ impl PageCache {
         if gone == 0 {
             return 0;
         }
-        self.dropped_unread += u64::from((gone & !w.used).count_ones());
+        let unread = gone & !w.used;
+        if unread != 0 {
+            self.dropped_unread += ones(unread);
+        }
         w.cached &= !gone;
         w.ready &= !gone;
         w.marker &= !gone;
         w.used &= !gone;
-        let n = u64::from(gone.count_ones());
+        let n = ones(gone);
         self.cached -= n;
         if let Some(dropped) = &mut self.dropped {
             let Home { file, first } = self.homes[place / WORDS];

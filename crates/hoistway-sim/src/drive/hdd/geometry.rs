@@ -145,23 +145,27 @@ impl Geometry {
         // What has just passed, by less than the slack, waits for nothing.
         let passed = SLACK_NS - 1;
         let from = if phase >= passed { phase - passed } else { phase + self.rev - passed };
-        Arc { from, width: longest.saturating_add(passed), rev: self.rev }
+        let last = from.saturating_add(longest.saturating_add(passed));
+        match last.checked_sub(self.rev) {
+            None => Arc { from, width: last - from },
+            Some(last) if last < from => Arc { from, width: last.wrapping_sub(from) },
+            Some(_) => Arc { from: 0, width: u64::MAX },
+        }
     }
 }
 
-/// Angles side by side.
+/// Angles side by side: those that lie no further than `width` behind `from`. Where it goes past angle 0, so does the
+/// reckoning past the least and the largest number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arc {
     from: u64,
     width: u64,
-    rev: u64,
 }
 
 impl Arc {
     #[inline]
     pub fn holds(&self, angle: u64) -> bool {
-        let turned = if angle >= self.from { 0 } else { self.rev };
-        angle + turned - self.from <= self.width
+        angle.wrapping_sub(self.from) <= self.width
     }
 }
 

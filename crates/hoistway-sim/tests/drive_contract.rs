@@ -14,12 +14,15 @@ struct Rig {
     given: Vec<Option<Instant>>,
     in_drive: usize,
     done: Vec<Completion>,
+    /// What the drive has said unasked behind a command or a completion, and when.
+    told: Option<(Instant, Instant)>,
 }
 
 impl Rig {
     fn new(file: &DriveFile, seed: u64) -> Rig {
         let drive = file.build(seed);
-        Rig { drive, now: Instant::ZERO, given: Vec::new(), in_drive: 0, done: Vec::new() }
+        let (given, done) = (Vec::new(), Vec::new());
+        Rig { drive, now: Instant::ZERO, given, in_drive: 0, done, told: None }
     }
 
     fn give(&mut self, op: Op, start: u64, len: u64, fua: bool) {
@@ -27,13 +30,24 @@ impl Rig {
         self.given.push(Some(self.now));
         self.in_drive += 1;
         self.drive.handle(self.now, Command { tag, op, start, len, fua });
+        self.told = self.due().map(|due| (self.now, due));
+    }
+
+    /// When the drive is due, if it says so unasked and that is not now.
+    fn due(&self) -> Option<Instant> {
+        self.drive.due().filter(|&due| due > self.now)
     }
 
     /// Takes what is due; the next time the drive names.
     fn drain(&mut self) -> Option<Instant> {
         loop {
+            // What it has said unasked it says when asked.
+            let told = self.told.take().filter(|told| told.0 == self.now);
+            let due = self.due();
             match self.drive.poll(self.now) {
                 DriveOutput::Done(c) => {
+                    assert_eq!((told, due), (None, None), "{c:?}");
+                    self.told = self.due().map(|due| (self.now, due));
                     let given = self.given[c.tag as usize].take().expect("each is done once");
                     assert!(c.at >= given && c.at <= self.now, "{c:?} given at {given:?}");
                     assert_eq!(given + c.waiting + c.media + c.transfer, c.at, "{c:?}");
@@ -43,6 +57,9 @@ impl Rig {
                     self.in_drive -= 1;
                 }
                 DriveOutput::WaitUntil(next) => {
+                    let said = next.unwrap_or(Instant::from_nanos(u64::MAX));
+                    assert!(told.is_none_or(|told| told.1 == said), "{told:?}, {said:?}");
+                    assert!(self.due().is_none_or(|due| due == said), "{said:?}");
                     assert!(next.is_none_or(|at| at > self.now), "woken at {next:?}");
                     assert!(next.is_some() || self.in_drive == 0, "a command was forgotten");
                     return next;

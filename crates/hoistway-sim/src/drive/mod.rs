@@ -63,8 +63,8 @@ pub trait Drive: std::fmt::Debug + Send {
     /// Works off everything due until `now`; ask until `WaitUntil`.
     fn poll(&mut self, now: Instant) -> DriveOutput;
 
-    /// As long as it is earlier than that, [`Drive::poll`] would say `WaitUntil` with this time; the end of time stands for
-    /// no time. `None`: only asking tells.
+    /// What [`Drive::poll`] would answer, said unasked: `WaitUntil` this time, if that is not yet; the end of time stands
+    /// for no time. Meant behind a command, a completion or an answer, at the same instant. `None`: only asking tells.
     fn due(&self) -> Option<Instant> {
         None
     }

@@ -129,6 +129,13 @@ impl<R: Recorder> Core<R> {
     #[inline]
     pub fn ask_drive(&mut self, owner: &mut impl Owner) {
         loop {
+            if let Some(at) = self.adapter.due()
+                && at > self.now
+            {
+                self.touched = false;
+                self.drive_at = at.min(NEVER);
+                return;
+            }
             match self.adapter.poll(self.now) {
                 DriveOutput::Done(done) => self.served(request_of(done.tag), owner),
                 DriveOutput::WaitUntil(at) => {

@@ -291,7 +291,15 @@ impl Stack {
     }
 
     fn run_direct(&mut self, queue: QueueId) {
-        if !self.env.runs.busy(queue) {
+        let busy = self.env.runs.busy(queue);
+        if self.held == 0 {
+            // As after most completions: nothing waits that could be asked for.
+            if busy && !self.room() {
+                self.mark_restart(queue);
+            }
+            return;
+        }
+        if !busy {
             while let Dispatch::Issue(id) = self.ask_scheduler(queue) {
                 self.collected.push(id);
             }

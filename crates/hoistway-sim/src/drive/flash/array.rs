@@ -303,7 +303,7 @@ impl Array {
             *next_die = if *next_die + run == dies.len() { 0 } else { *next_die + run };
             left -= run;
         }
-        buffer.count(units * bytes);
+        buffer.count(units, bytes);
         *programmed_until = until;
         self.programs_end = self.programs_end.max(until);
     }

@@ -18,6 +18,8 @@ pub(super) struct Releases {
     bins: Vec<Bin>,
     /// Bytes of all units.
     bytes: u64,
+    /// Most bytes of a unit.
+    largest: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,7 @@ impl Releases {
     /// Of so many dies, of which each programs a unit in so many ns.
     pub fn new(dies: u64, program: u64) -> Releases {
         let shift = (program * PER_BIN / dies).max(1).ilog2();
-        Releases { shift, first: 0, bins: vec![Bin::default(); 64], bytes: 0 }
+        Releases { shift, first: 0, bins: vec![Bin::default(); 64], bytes: 0, largest: 0 }
     }
 
     /// It is `now`: bins that lie behind are empty.
@@ -60,10 +62,11 @@ impl Releases {
         bin.bytes += bytes;
     }
 
-    /// So many bytes were pushed.
+    /// So many units of so many bytes each were pushed.
     #[inline]
-    pub fn count(&mut self, bytes: u64) {
-        self.bytes += bytes;
+    pub fn count(&mut self, units: u64, bytes: u64) {
+        self.bytes += units * bytes;
+        self.largest = self.largest.max(bytes);
     }
 
     /// The ring has room for bin `number`.
@@ -91,6 +94,15 @@ impl Releases {
             if self.bytes - bin.bytes > room {
                 self.drop_bin();
                 continue;
+            }
+            if bin.bytes == bin.units.len() as u64 * self.largest {
+                // All alike: those that go can be told from the others at once.
+                let gone = (self.bytes - room).div_ceil(self.largest) as usize;
+                last = bin.units.select_nth_unstable_by_key(gone - 1, |unit| unit.0).1.0;
+                bin.units.drain(..gone);
+                bin.bytes -= gone as u64 * self.largest;
+                self.bytes -= gone as u64 * self.largest;
+                break;
             }
             let (mut least, mut earliest) = (u64::MAX, 0);
             for (at, unit) in bin.units.iter().enumerate() {
@@ -125,13 +137,14 @@ mod tests {
     #[test]
     fn units_leave_by_release_one_by_one_and_in_bins() {
         let mut rng = stream(1, "releases");
-        for most in [3, 60, 2000] {
+        for (most, alike) in [3, 60, 2000].into_iter().flat_map(|n| [(n, false), (n, true)]) {
             let (mut releases, mut plain, mut now) = (Releases::new(32, 1_000_000), vec![], 0);
             for _ in 0..3000 {
-                let (release, bytes) = (now + rng.below(30_000_000), 1 + rng.below(9));
+                let release = now + rng.below(30_000_000);
+                let bytes = if alike { 5 } else { 1 + rng.below(9) };
                 releases.pass(now);
                 releases.push(release, bytes);
-                releases.count(bytes);
+                releases.count(1, bytes);
                 plain.push((release, bytes));
                 let idle = rng.below(50) == 0;
                 now += rng.below(if idle { 60_000_000 } else { 50_000 });

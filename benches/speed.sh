@@ -32,13 +32,9 @@ for line in open(sys.argv[1]):
         now[" ".join(words[:-4]).removeprefix("replay ")] = words[-4]
     elif len(words) == 9 and words[1].isdigit():
         now[" ".join(words[:4])] = words[7]
-rows = list(csv.DictReader(open(TABLE)))
+rows, page = list(csv.DictReader(open(TABLE))), open(PAGE).read()
 for row in rows:
     row["now"] = now.get(row["row"]) or sys.exit(f"{TABLE}: nothing was counted for '{row['row']}'")
-with open(TABLE, "w", newline="") as out:
-    table = csv.DictWriter(out, rows[0], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
 
 def figure(text):
     return f"{int(text):,}" if text else ""
@@ -46,9 +42,12 @@ def figure(text):
 text = "| what | row | before | goal | now |\n|---|---|--:|--:|--:|\n"
 for row in rows:
     text += f"| {row['what']} | {row['row']} | " + " | ".join(figure(row[c]) for c in ("before", "goal", "now")) + " |\n"
-page = open(PAGE).read()
 page, n = re.subn(r"(?<=<!-- speed -->\n).*(?=<!-- /speed -->)", "\n" + text, page, flags=re.S)
 if n != 1:
     sys.exit(f"{PAGE} has no place for the table")
 open(PAGE, "w").write(page)
+with open(TABLE, "w", newline="") as out:
+    table = csv.DictWriter(out, rows[0], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
 END

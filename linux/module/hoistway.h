@@ -93,7 +93,7 @@ void hw_groups_exit(void);
 int hw_groups_on(struct hw_sched *h);
 void hw_groups_off(struct hw_sched *h);
 u32 hw_group_of_weighed(struct hw_sched *h, struct bio *bio, u64 now);
-/* Equal for bios whose groups the kernel merges; no group of the core's. */
+/* Equal for bios of one group; no number of the core's. Ids are used again, and the kernel has the last word on a merge. */
 u32 hw_mark_of_group(struct bio *bio);
 static inline u32 hw_group_of_bio(struct hw_sched *h, struct bio *bio, u64 now)
 {

@@ -475,7 +475,7 @@ static void hw_completed_request(struct request *rq, u64 now)
 	unsigned long flags;
 	u64 runs;
 
-	/* Some kernels mark what passes us by as ours, but it was never inserted. */
+	/* What passes us by, which some kernels mark as ours all the same, or what the core had no room for. */
 	if (!is_ours(rq) || !handle(rq)) {
 		if (!blk_rq_is_passthrough(rq))
 			bypassed(h, rq, now);

@@ -33,7 +33,8 @@ int hw_tags_init(void)
 
 /*
  * What the limit is to be. An administrator may write it (max_sectors_kb) while a cut is in force: that is a limit like the one before,
- * holds for later cuts too, and stays when the scheduler goes. `none` stands for no limit.
+ * holds for later cuts too, and stays when the scheduler goes. Only one who writes the value that is in force is not noticed. `none`
+ * stands for no limit.
  */
 static unsigned int limit_for(struct hw_sched *h, unsigned int found, unsigned int none)
 {
@@ -41,20 +42,24 @@ static unsigned int limit_for(struct hw_sched *h, unsigned int found, unsigned i
 
 	if (found != h->written)
 		h->limit = found;
-	h->written = cut == h->max_sectors || (h->limit != none && h->limit < cut) ? h->limit : cut;
-	return h->written;
+	return cut == h->max_sectors || (h->limit != none && h->limit < cut) ? h->limit : cut;
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 
 void hw_cut_to(struct hw_sched *h, unsigned int sectors)
 {
-	struct queue_limits *limits = &h->queue->limits;
+	unsigned int *limit = &h->queue->limits.max_sectors, found, wanted;
 
 	if (sectors == h->cut)
 		return;
 	h->cut = sectors;
-	WRITE_ONCE(limits->max_sectors, limit_for(h, READ_ONCE(limits->max_sectors), UINT_MAX));
+	/* The administrator's write holds no lock that we may take here. */
+	do {
+		found = READ_ONCE(*limit);
+		wanted = limit_for(h, found, UINT_MAX);
+	} while (cmpxchg(limit, found, wanted) != found);
+	h->written = wanted;
 }
 
 void hw_cutting_begins(struct hw_sched *h)
@@ -74,9 +79,13 @@ static void cut_now(struct work_struct *work)
 	struct hw_sched *h = container_of(work, struct hw_sched, cutting);
 	struct queue_limits limits = queue_limits_start_update(h->queue);
 
-	limits.max_user_sectors = limit_for(h, limits.max_user_sectors, 0);
+	unsigned int wanted = limit_for(h, limits.max_user_sectors, 0);
+
+	limits.max_user_sectors = wanted;
 	if (queue_limits_commit_update(h->queue, &limits))
-		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", h->written);
+		pr_warn_once("hoistway: the kernel refuses requests of %u sectors\n", wanted);
+	else
+		h->written = wanted;
 }
 
 void hw_cut_to(struct hw_sched *h, unsigned int sectors)

@@ -288,6 +288,11 @@ if wanted cuts; then
   echo 16 >$own/cut
   verify "requests of 16 KiB" sda
   soon "a cut below that" 16
+  echo 128 >$own/cut
+  verify "requests of 32 KiB again" sda
+  soon "the administrator's limit holds for later cuts" 32
+  echo 1 >$own/cut
+  verify "a cut below what a kernel takes" sda
   choose none sda
   soon "the administrator's limit stays" 32
   echo "$before" >$limit

@@ -6,7 +6,7 @@ mod serving;
 use serving::{Folder, HOISTWAY, LIMIT, Server, begun, installed, run, wait_for};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Serves and runs a shell script against it. `None` where the machine cannot serve it: direct I/O is not
 /// everywhere (tmpfs), nor can every machine, and a busy one less, carry every drive.
@@ -78,7 +78,7 @@ fn an_emulated_drive_is_exported() {
     let address = format!("unix:{socket}");
     let drive = ["emulate", "--drive", "cloud-gp3", "--size", "8M", "--nbd", &address];
     let mut command = Command::new("timeout");
-    command.args(["--foreground", LIMIT, HOISTWAY]).args(drive);
+    command.args(["--foreground", LIMIT, HOISTWAY]).args(drive).stderr(Stdio::piped());
     let Some(server) = begun(&mut command, || UnixStream::connect(&socket).is_ok()) else { return };
     let mut server = Server(server);
     let uri = format!("nbd+unix:///drive?socket={socket}");

@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -35,6 +35,7 @@ impl Server {
         let (socket, control) = (folder.0.join("nbd.sock"), folder.0.join("ctl.sock"));
         let mut command = Command::new(HOISTWAY);
         command.args(["serve", "-q", "-U"]).arg(&socket).arg("--control").arg(&control).args(args);
+        command.stderr(Stdio::piped());
         let process = begun(&mut command, || UnixStream::connect(&control).is_ok())?;
         Some(Server { process, socket, control })
     }

@@ -116,11 +116,13 @@ impl differ::Recorder for Guests<'_> {
             .map_err(|e| NotCompared { at: None, what: e.to_string() })?;
         let mut watch = || !self.stop.load(Ordering::Relaxed);
         let mut say = |what: &str| eprintln!("warning: {what}");
-        let recordings = self.recorder.record(&drive, scenarios, &mut watch, &mut say);
-        let all =
-            recordings.map_err(|e| NotCompared { at: Some(e.at), what: e.error.to_string() })?;
-        self.reports.extend(all.reports);
-        Ok(all.texts)
+        let before = self.reports.len();
+        let recordings =
+            self.recorder.record(&drive, scenarios, &mut watch, &mut say, &mut self.reports);
+        for report in &self.reports[before..] {
+            say(&format!("the kernel reported: {report}"));
+        }
+        recordings.map_err(|e| NotCompared { at: Some(e.at), what: e.error.to_string() })
     }
 }
 

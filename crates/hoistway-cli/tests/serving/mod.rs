@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 pub const HOISTWAY: &str = env!("CARGO_BIN_EXE_hoistway");
@@ -102,17 +102,36 @@ impl Drop for Server {
 /// Spawns a server and waits until it is there. `None`, with the reason printed, where it ended with exit code 3: not
 /// every machine, and a busy one less, can carry every drive.
 pub fn begun(command: &mut Command, mut there: impl FnMut() -> bool) -> Option<Child> {
-    let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
-    let decided = wait_for(|| there() || server.try_wait().unwrap().is_some());
-    let Some(status) = server.try_wait().unwrap() else {
+    let mut server = Guarded(Some(command.spawn().unwrap()));
+    let child = server.0.as_mut().unwrap();
+    let mut over = None;
+    let decided = wait_for(|| {
+        over = child.try_wait().unwrap();
+        over.is_some() || there()
+    });
+    let Some(status) = over else {
         assert!(decided, "{command:?}: it serves nothing");
-        return Some(server);
+        return server.0.take();
     };
     let mut said = String::new();
-    server.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    if let Some(mut pipe) = child.stderr.take() {
+        pipe.read_to_string(&mut said).unwrap();
+    }
     assert_eq!(status.code(), Some(3), "{command:?}: {said}");
-    println!("skipped: {}", said.trim());
+    println!("skipped: {command:?}: {}", said.trim());
     None
+}
+
+/// A process that ends with the test, unless it is taken out.
+struct Guarded(Option<Child>);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// Looks until something holds, about a minute at most.

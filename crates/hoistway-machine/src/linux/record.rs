@@ -26,15 +26,6 @@ pub struct NotRecorded {
     pub error: MachineError,
 }
 
-/// What scenarios came to.
-#[derive(Debug, Default)]
-pub struct Recordings {
-    /// In the order of the scenarios.
-    pub texts: Vec<String>,
-    /// What the kernels reported of themselves on their consoles: warnings, failed checks, wrong accesses.
-    pub reports: Vec<String>,
-}
-
 /// What scenarios are carried out on.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder<'a> {
@@ -51,6 +42,8 @@ pub struct Recorder<'a> {
 impl Recorder<'_> {
     /// The recordings of these scenarios, carried out one after the other on one drive, in one boot as long as the groups
     /// of each go. A guest that fails at it is followed by one more, and `say` hears why; not one that stands still.
+    /// `reported` gets what the kernels report of themselves on their consoles, of those that fail too: warnings, failed checks,
+    /// wrong accesses.
     ///
     /// # Errors
     ///
@@ -61,18 +54,17 @@ impl Recorder<'_> {
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Recordings, NotRecorded> {
-        let mut all = Recordings::default();
-        while all.texts.len() < scenarios.len() {
-            let before = all.texts.len();
-            let some = twice(say, || self.attempt(drive, &scenarios[before..], watch));
-            let some = some.map_err(|error| {
+        reported: &mut Vec<String>,
+    ) -> Result<Vec<String>, NotRecorded> {
+        let mut all = Vec::new();
+        while all.len() < scenarios.len() {
+            let rest = &scenarios[all.len()..];
+            let some = twice(say, || self.attempt(drive, rest, watch, reported));
+            all.extend(some.map_err(|error| {
                 // What the guest has handed over before it failed.
                 let done = fs::read_to_string(self.calls()).map_or(0, |text| whole(&text));
-                NotRecorded { at: before + done, error }
-            })?;
-            all.texts.extend(some.texts);
-            all.reports.extend(some.reports);
+                NotRecorded { at: all.len() + done, error }
+            })?);
         }
         Ok(all)
     }
@@ -88,7 +80,8 @@ impl Recorder<'_> {
         drive: &DriveFile,
         scenarios: &[Scenario],
         watch: &mut dyn FnMut() -> bool,
-    ) -> Result<Recordings, MachineError> {
+        reported: &mut Vec<String>,
+    ) -> Result<Vec<String>, MachineError> {
         let mut init: Vec<OsString> = vec![self.program.into(), ACTOR.into()];
         let mut files = Vec::new();
         for (n, scenario) in scenarios.iter().enumerate() {
@@ -107,7 +100,11 @@ impl Recorder<'_> {
             init,
             record: Some(calls.clone()),
         };
-        let ended = boot.run(watch)?;
+        let ended = boot.run(watch).inspect_err(|error| {
+            // A guest that dies has its last words in the error.
+            reported.extend(reports(&error.to_string()));
+        })?;
+        reported.extend(reports(&ended.console));
         let failed = |what: String| Err(MachineError::Guest(what));
         if let Some(why) = ended.console.lines().find_map(|line| line.strip_prefix(STILL)) {
             // Another guest would do the same.
@@ -129,8 +126,7 @@ impl Recorder<'_> {
         }
         let text = os("reading", &calls, fs::read_to_string(&calls))?;
         let _ = fs::remove_file(&calls);
-        let texts = apart(&text, &files[..done]).map_err(MachineError::Guest)?;
-        Ok(Recordings { texts, reports: reports(&ended.console) })
+        apart(&text, &files[..done]).or_else(failed)
     }
 }
 
@@ -139,42 +135,52 @@ fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, Machi
 }
 
 /// How a report of the kernel about itself begins.
-const REPORTS: [&str; 7] = [
+const REPORTS: [&str; 10] = [
     "BUG: ",
     "UBSAN: ",
     "WARNING: ",
+    "INFO: ",
+    "rcu: INFO: ",
     "kernel BUG at ",
-    "INFO: task ",
+    "general protection fault",
     "list_add corruption",
     "list_del corruption",
+    "refcount_t: ",
 ];
 /// In the line of our module that says that a scheduler is switched off.
 const FAILED_INSIDE: &str = ": the scheduler has failed (";
-/// User-mode Linux forks like this, whatever runs in it: with PROVE_RCU a report per boot, in one of the lines behind its first.
+/// User-mode Linux's fork walks this tree without the lock that PROVE_RCU wants, whatever runs in it. The place is in the third
+/// line behind the first of the report.
 const USUAL: &str = "lib/maple_tree.c";
-const BEHIND: usize = 6;
+const PLACE: usize = 3;
 
 /// First lines of the reports on a console.
 fn reports(console: &str) -> Vec<String> {
-    let lines: Vec<&str> = console.lines().map(without_time).collect();
+    let lines: Vec<&str> = console.lines().map(|line| without_time(line.trim_start())).collect();
     let begins = |line: &str| {
         REPORTS.iter().any(|first| line.starts_with(first)) || line.contains(FAILED_INSIDE)
     };
     let usual = |n: usize| {
-        let behind = lines[n..].iter().take(BEHIND);
-        lines[n].contains("suspicious RCU usage")
-            && behind.into_iter().any(|l| l.starts_with(USUAL))
+        let place = lines.get(n + PLACE).is_some_and(|line| line.starts_with(USUAL));
+        place && lines[n].contains("suspicious RCU usage")
     };
     let found = lines.iter().enumerate().filter(|(n, line)| begins(line) && !usual(*n));
-    found.map(|(_, line)| line.to_string()).collect()
+    found.map(|(_, line)| without_process(line)).collect()
 }
 
-/// A line of the kernel's may begin with `[    1.234567] `.
+/// A line of the kernel's may begin with `[    1.234567] `, and with its caller with `[    1.234567][    T1] `.
 fn without_time(line: &str) -> &str {
-    match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
-        Some((time, rest)) if time.trim().parse::<f64>().is_ok() => rest,
-        _ => line,
-    }
+    let Some((front, rest)) = line.strip_prefix('[').and_then(|l| l.split_once("] ")) else {
+        return line;
+    };
+    let time = front.split(']').next().unwrap_or(front);
+    if time.trim().parse::<f64>().is_ok() { rest } else { line }
+}
+
+/// The same report of two boots is one: the number of its process differs.
+fn without_process(line: &str) -> String {
+    let Some((before, behind)) = line.split_once("PID: ") else { return line.to_string() };
+    format!("{before}PID: *{}", behind.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
 /// How many recordings a text has from begin to end.
@@ -207,11 +213,13 @@ mod tests {
     fn what_the_kernel_reports_is_found_on_its_console() {
         let console = "hoistway: done: /x/0\n[    0.000000] =====\n[    1.250000] BUG: KASAN: use-after-free in f+0x1\n\
                        WARNING: suspicious RCU usage\n6.1 Not tainted\n---\nlib/maple_tree.c:856 suspicious!\n\
-                       WARNING: suspicious RCU usage\nblock/x.c:1 suspicious!\n[x] BUG: no\n\
+                       WARNING: suspicious RCU usage\n6.1\n---\nblock/x.c:1 suspicious!\n[x] BUG: no\n\
+                       [ 1.2][    T1] WARNING: CPU: 0 PID: 731 at block/x.c:2 f+0x1\n\
                        hoistway: hw0: the scheduler has failed (index); requests are served\nit WARNING: no\n";
         let found = [
             "BUG: KASAN: use-after-free in f+0x1",
             "WARNING: suspicious RCU usage",
+            "WARNING: CPU: 0 PID: * at block/x.c:2 f+0x1",
             "hoistway: hw0: the scheduler has failed (index); requests are served",
         ];
         assert_eq!(reports(console), found);

@@ -63,8 +63,9 @@ pub trait Drive: std::fmt::Debug + Send {
     /// Works off everything due until `now`; ask until `WaitUntil`.
     fn poll(&mut self, now: Instant) -> DriveOutput;
 
-    /// What [`Drive::poll`] would answer, said unasked: `WaitUntil` this time, if that is not yet; the end of time stands
-    /// for no time. Meant behind a command, a completion or an answer, at the same instant. `None`: only asking tells.
+    /// The time for which [`Drive::poll`] would answer `WaitUntil`, without asking it: valid right behind `handle` or `poll`
+    /// at the same instant, if it is later. The end of time stands for no time: no `Option` of an `Option`, for it is asked
+    /// with each command. `None`: only asking tells.
     fn due(&self) -> Option<Instant> {
         None
     }

@@ -37,8 +37,9 @@ pub(super) struct EventQueue {
     /// The key of each entity; `u64::MAX`: it waits for no time.
     keys: Vec<u64>,
     apart: [u64; APART],
-    /// Keys of the others, the present ones and some that have been replaced; the first is a present one. Each stands
-    /// before four others: those at `n` before those from `4 n + 1` on. Behind all, and where there is none: `u64::MAX`.
+    /// Keys of the others, the present ones and some that have been replaced; the first is a present one. A heap of
+    /// fan-out four, which has half the levels of a binary one: the children of `n` are `4 n + 1` to `4 n + 4`. They are looked
+    /// at together, so the length is one more than a multiple of four; unused places hold `u64::MAX`.
     heap: Vec<u64>,
     /// How many keys it has.
     len: usize,

@@ -503,7 +503,7 @@ impl<G: Platform> Machine<G> {
             _ => who - self.first,
         };
         self.issued = false;
-        // What the queue has of it is past: it says when it goes on, or that it does not.
+        // What the queue has of it is past: it says when it goes on, or that it does not. Nobody wakes who runs.
         if !self.controlled {
             let others = self.events.next_but(who);
             self.host.alone_until(others.min(self.pause).min(self.quiet));

@@ -96,7 +96,7 @@ impl Releases {
                 continue;
             }
             if bin.bytes == bin.units.len() as u64 * self.largest {
-                // All alike: those that go can be told from the others at once.
+                // Equal sizes: how many go is known, so one selection finds them instead of a search for each.
                 let gone = (self.bytes - room).div_ceil(self.largest) as usize;
                 last = bin.units.select_nth_unstable_by_key(gone - 1, |unit| unit.0).1.0;
                 bin.units.drain(..gone);

@@ -154,8 +154,8 @@ impl Geometry {
     }
 }
 
-/// Angles side by side: those that lie no further than `width` behind `from`. Where it goes past angle 0, so does the
-/// reckoning past the least and the largest number.
+/// Angles side by side: those that lie no further than `width` behind `from`. Where they go across angle 0 the width is taken
+/// modulo 2^64, so that one wrapping subtraction serves both cases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arc {
     from: u64,

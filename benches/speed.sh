@@ -39,15 +39,34 @@ for row in rows:
 def figure(text):
     return f"{int(text):,}" if text else ""
 
-text = "| what | row | before | goal | now |\n|---|---|--:|--:|--:|\n"
-for row in rows:
-    text += f"| {row['what']} | {row['row']} | " + " | ".join(figure(row[c]) for c in ("before", "goal", "now")) + " |\n"
+def cell(row):
+    before = figure(row["before"]) + "→" if row["before"] else ""
+    return before + figure(row["now"]) + (f" ({figure(row['goal'])})" if row["goal"] else "")
+
+def table(what, split):
+    cells = {}
+    for row in rows:
+        if row["what"] == what:
+            name, column = split(row["row"])
+            cells.setdefault(name, {})[column] = cell(row)
+    columns = list(dict.fromkeys(c for line in cells.values() for c in line))
+    text = f"| {what} | " + " | ".join(columns) + " |\n|---|" + "--:|" * len(columns) + "\n"
+    for name, line in cells.items():
+        text += f"| {name} | " + " | ".join(line.get(c, "") for c in columns) + " |\n"
+    return text
+
+def shape(row):
+    name, queues, pending, tree = row.split()
+    return name, "tree" if tree == "tree" else f"{int(queues):,}x{pending}"
+
+text = table("scheduler", shape) + "\n" + table("simulator", lambda row: row.split(" none "))
+text += "\n" + table("replay", lambda row: row.split(" ", 1))
 page, n = re.subn(r"(?<=<!-- speed -->\n).*(?=<!-- /speed -->)", "\n" + text, page, flags=re.S)
 if n != 1:
     sys.exit(f"{PAGE} has no place for the table")
 open(PAGE, "w").write(page)
 with open(TABLE, "w", newline="") as out:
-    table = csv.DictWriter(out, rows[0], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
+    writer = csv.DictWriter(out, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 END

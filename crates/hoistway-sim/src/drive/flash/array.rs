@@ -17,21 +17,44 @@ const RANDOM_SHARE_BYTES: f64 = 1_048_576.0;
 /// Of the hash that gives stripes their dies.
 const SPREAD: u64 = 0x9e37_79b1;
 
-/// One die.
+/// What reads a die gives, apart from its programs: large reads go over many dies.
 #[derive(Clone, Copy, Debug, Default)]
-struct Die {
+struct Reads {
     /// R: reads until then.
-    read_free: u64,
-    /// G: programs until then.
-    program_free: u64,
-    /// Length of one program of the current kind, ns.
-    program_time: u64,
+    free: u64,
     channel: usize,
+}
+
+/// What a die programs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Programs {
+    /// G: programs until then.
+    free: u64,
+    /// Length of one program of the current kind, ns.
+    time: u64,
+}
+
+impl Programs {
+    /// A read, which takes `read`, comes to the die at `t0`: from when on it can read. Only the program in progress is
+    /// waited for, no longer than `suspend` if that is not 0; queued programs are overtaken. `last` is the latest end of
+    /// all programs.
+    #[inline(always)]
+    fn overtaken(&mut self, t0: u64, suspend: u64, read: u64, last: &mut u64) -> u64 {
+        if self.free <= t0 {
+            return t0;
+        }
+        let rest = (self.free - t0) % self.time.max(1);
+        self.free += read;
+        *last = self.free.max(*last);
+        t0 + if suspend > 0 { rest.min(suspend) } else { rest }
+    }
 }
 
 /// Where all numbers are powers of two, a page's die takes no division.
 #[derive(Clone, Copy, Debug)]
 struct Powers {
+    /// Bytes of a page, as a shift.
+    page: u32,
     /// Pages of a stripe, as a shift.
     stripe: u32,
     /// Dies, as a shift.
@@ -40,17 +63,22 @@ struct Powers {
 
 impl Powers {
     fn of(params: &FlashParams) -> Option<Powers> {
-        let pages = params.stripe / params.page;
-        let whole = params.stripe.is_multiple_of(params.page);
-        (whole && pages.is_power_of_two() && params.dies.is_power_of_two())
-            .then(|| Powers { stripe: pages.trailing_zeros(), dies: params.dies.trailing_zeros() })
+        let FlashParams { stripe, page, dies, .. } = *params;
+        let all = [stripe, page, dies].iter().all(|n| n.is_power_of_two());
+        (all && stripe >= page).then(|| Powers {
+            page: page.trailing_zeros(),
+            stripe: (stripe / page).trailing_zeros(),
+            dies: dies.trailing_zeros(),
+        })
     }
 }
 
 /// Dies, channels, buffer.
 #[derive(Debug)]
 pub(super) struct Array {
-    dies: Vec<Die>,
+    /// By die.
+    reads: Vec<Reads>,
+    programs: Vec<Programs>,
     /// K: channels are free from then on.
     channels: Vec<u64>,
     powers: Option<Powers>,
@@ -62,10 +90,7 @@ pub(super) struct Array {
     page_on_channel: u64,
     suspend: u64,
     read: u64,
-    /// Least read time and width of its uniform spread.
-    read_least: u64,
-    read_spread: u64,
-    jitter: Jitter,
+    read_times: ReadTimes,
 
     params: FlashParams,
     fold_rate: Option<Rate>,
@@ -93,12 +118,11 @@ pub(super) struct Array {
 impl Array {
     pub fn new(params: &FlashParams, seed: u64, name: &str) -> Array {
         let channel_rate = Rate::mb_s(params.channel_mb_s);
-        let die = |d: u64| Die { channel: (d % params.channels) as usize, ..Die::default() };
+        let reads = |d: u64| Reads { channel: (d % params.channels) as usize, free: 0 };
         let rate = |mb_s: f64| (mb_s > 0.0).then(|| Rate::mb_s(mb_s));
-        let least = params.read as f64 * (1.0 - params.read_jitter);
-        let spread = 2.0 * params.read as f64 * params.read_jitter;
         Array {
-            dies: (0..params.dies).map(die).collect(),
+            reads: (0..params.dies).map(reads).collect(),
+            programs: vec![Programs::default(); params.dies as usize],
             channels: vec![0; params.channels as usize],
             powers: Powers::of(params),
             by_dies: Divisor::new(params.dies),
@@ -109,9 +133,7 @@ impl Array {
             page_on_channel: channel_rate.dur(params.page),
             suspend: params.suspend,
             read: params.read,
-            read_least: (least + 0.5) as u64,
-            read_spread: (spread + 0.5) as u64,
-            jitter: Jitter::new(rng::stream(seed, &format!("drive/{name}/read"))),
+            read_times: ReadTimes::new(params, rng::stream(seed, &format!("drive/{name}/read"))),
             fold_rate: rate(params.slc_fold_mb_s),
             reclaim_rate: rate(params.idle_reclaim_mb_s),
             buffer: Releases::new(params.dies, params.program),
@@ -135,7 +157,7 @@ impl Array {
     fn die_of(&self, stripe: u64) -> usize {
         let hash = |round: u64| stripe ^ round.wrapping_mul(SPREAD);
         match self.powers {
-            Some(powers) => hash(stripe >> powers.dies) as usize & (self.dies.len() - 1),
+            Some(powers) => hash(stripe >> powers.dies) as usize & (self.reads.len() - 1),
             None => self.by_dies.div_rem(hash(self.by_dies.div_rem(stripe).0)).1 as usize,
         }
     }
@@ -145,24 +167,27 @@ impl Array {
     pub fn read(&mut self, t0: u64, start: u64, len: u64) -> (u64, u64) {
         let (mut at, end, page) = (start, start + len, self.page);
         let mut ends = (u64::MAX, t0);
-        while at < end {
-            let (number, rest) = self.by_page.div_rem(at);
-            let whole = if rest > 0 { 0 } else { self.by_page.div_rem(end - at).0 };
-            match self.powers {
-                Some(powers) if whole > 0 => {
-                    if self.programs_end <= t0 {
-                        self.read_pages::<false>(t0, number, whole, powers, &mut ends);
-                    } else {
-                        self.read_pages::<true>(t0, number, whole, powers, &mut ends);
-                    }
-                    at += whole * page;
-                }
-                _ => {
-                    let part = (page - rest).min(end - at);
-                    self.read_part(t0, at, part, &mut ends);
-                    at += part;
-                }
+        if let Some(powers) = self.powers {
+            let head = start.wrapping_neg() & (page - 1);
+            if head > 0 && len > 0 {
+                at = end.min(start + head);
+                self.read_part(t0, start, at - start, &mut ends);
             }
+            let whole = (end - at) >> powers.page;
+            if whole > 0 {
+                let number = at >> powers.page;
+                if self.programs_end <= t0 {
+                    self.read_pages::<false>(t0, number, whole, powers, &mut ends);
+                } else {
+                    self.read_pages::<true>(t0, number, whole, powers, &mut ends);
+                }
+                at += whole << powers.page;
+            }
+        }
+        while at < end {
+            let part = (page - self.by_page.div_rem(at).1).min(end - at);
+            self.read_part(t0, at, part, &mut ends);
+            at += part;
         }
         (ends.0.min(ends.1), ends.1)
     }
@@ -171,12 +196,16 @@ impl Array {
     #[inline]
     fn read_part(&mut self, t0: u64, at: u64, bytes: u64, ends: &mut (u64, u64)) {
         let die = self.die_of(self.by_stripe.div_rem(at).0);
-        let from = if self.programs_end > t0 { self.overtake(t0, die) } else { t0 };
-        let time = self.read_least + self.jitter.below(self.read_spread);
-        let die = &mut self.dies[die];
-        die.read_free = die.read_free.max(from) + time;
+        let mut from = t0;
+        if self.programs_end > t0 {
+            let end = &mut self.programs_end;
+            from = self.programs[die].overtaken(t0, self.suspend, self.read, end);
+        }
+        let time = self.read_times.next();
+        let die = &mut self.reads[die];
+        reserve(&mut die.free, from, time);
         let on_channel = self.channel_rate.dur(bytes);
-        let passed = reserve(&mut self.channels[die.channel], die.read_free, on_channel);
+        let passed = reserve(&mut self.channels[die.channel], die.free, on_channel);
         *ends = (ends.0.min(passed), ends.1.max(passed));
     }
 
@@ -191,8 +220,7 @@ impl Array {
         powers: Powers,
         ends: &mut (u64, u64),
     ) {
-        let (least, spread) = (self.read_least, self.read_spread);
-        let on_channel = self.page_on_channel;
+        let (on_channel, suspend, read) = (self.page_on_channel, self.suspend, self.read);
         let (mut first, mut last) = *ends;
         let end = number + pages;
         while number < end {
@@ -200,32 +228,21 @@ impl Array {
             let round = (number >> powers.stripe) >> powers.dies;
             let key = round.wrapping_mul(SPREAD);
             let round_end = end.min((round + 1) << powers.dies << powers.stripe);
-            while number < round_end {
-                let at = ((number >> powers.stripe) ^ key) as usize & (self.dies.len() - 1);
-                let from = if PROGRAMS { self.overtake(t0, at) } else { t0 };
-                let time = least + self.jitter.below(spread);
-                let die = &mut self.dies[at];
-                die.read_free = die.read_free.max(from) + time;
-                let passed = reserve(&mut self.channels[die.channel], die.read_free, on_channel);
+            let Array { reads, programs, channels, read_times, programs_end, .. } = self;
+            for &time in read_times.some((round_end - number) as usize) {
+                let at = ((number >> powers.stripe) ^ key) as usize & (reads.len() - 1);
+                let from = match PROGRAMS {
+                    true => programs[at].overtaken(t0, suspend, read, programs_end),
+                    false => t0,
+                };
+                let die = &mut reads[at];
+                reserve(&mut die.free, from, time);
+                let passed = reserve(&mut channels[die.channel], die.free, on_channel);
                 (first, last) = (first.min(passed), last.max(passed));
                 number += 1;
             }
         }
         *ends = (first, last);
-    }
-
-    /// A read comes to a die at `t0`: from when on it can read. Only the program in progress is waited for; queued
-    /// programs are overtaken.
-    #[inline(always)]
-    fn overtake(&mut self, t0: u64, die: usize) -> u64 {
-        let die = &mut self.dies[die];
-        if die.program_free <= t0 {
-            return t0;
-        }
-        let rest = (die.program_free - t0) % die.program_time.max(1);
-        die.program_free += self.read;
-        self.programs_end = self.programs_end.max(die.program_free);
-        t0 + if self.suspend > 0 { rest.min(self.suspend) } else { rest }
     }
 
     /// A write of `len` bytes that came over the link at `t` is taken into the buffer; when it fits.
@@ -285,22 +302,23 @@ impl Array {
     /// Programs `units` of so many bytes, each in `time`, on the next dies.
     #[inline]
     fn program_run(&mut self, now: u64, time: u64, units: u64, bytes: u64) {
-        let Array { dies, buffer, next_die, programmed_until, .. } = self;
+        let Array { reads, programs, buffer, next_die, programmed_until, .. } = self;
         let mut until = *programmed_until;
         let mut left = units as usize;
         buffer.pass(now);
         while left > 0 {
             // Up to the last die, behind which the first comes.
-            let run = left.min(dies.len() - *next_die);
-            for die in &mut dies[*next_die..*next_die + run] {
-                let release = die.program_free.max(die.read_free).max(now) + time;
-                (die.program_free, die.program_time) = (release, time);
+            let run = left.min(programs.len() - *next_die);
+            let dies = *next_die..*next_die + run;
+            for (die, reads) in programs[dies.clone()].iter_mut().zip(&reads[dies]) {
+                let release = die.free.max(reads.free).max(now) + time;
+                *die = Programs { free: release, time };
                 until = until.max(release);
                 // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
                 // not hold back the space of later ones.
                 buffer.push(release, bytes);
             }
-            *next_die = if *next_die + run == dies.len() { 0 } else { *next_die + run };
+            *next_die = if *next_die + run == programs.len() { 0 } else { *next_die + run };
             left -= run;
         }
         buffer.count(units, bytes);
@@ -361,8 +379,8 @@ impl Array {
 
     /// The program of the last unit ends then.
     pub fn last_program_end(&self) -> u64 {
-        let last = if self.next_die == 0 { self.dies.len() - 1 } else { self.next_die - 1 };
-        self.dies[last].program_free
+        let last = if self.next_die == 0 { self.programs.len() - 1 } else { self.next_die - 1 };
+        self.programs[last].free
     }
 
     /// The latest end of all programs, overtaking reads included.
@@ -386,31 +404,55 @@ impl Array {
     }
 }
 
-/// Uniform numbers, four from each output of the generator: 16 bits resolve the read jitter to a
-/// fraction of a nanosecond, far below the 1 ns of the clock.
+/// How long array reads take, uniform about the mean. Four of them from each output of the generator: 16 bits resolve
+/// the spread to a fraction of a nanosecond, far below the 1 ns of the clock.
 #[derive(Debug)]
-struct Jitter {
+struct ReadTimes {
     rng: Rng,
-    bits: u64,
-    left: u32,
+    least: u64,
+    spread: u64,
+    /// Drawn already; used up to `at`.
+    drawn: [u64; DRAWN],
+    at: usize,
 }
 
-impl Jitter {
-    fn new(rng: Rng) -> Jitter {
-        Jitter { rng, bits: 0, left: 0 }
+/// So many read times are drawn at once.
+const DRAWN: usize = 64;
+
+impl ReadTimes {
+    fn new(params: &FlashParams, rng: Rng) -> ReadTimes {
+        let least = params.read as f64 * (1.0 - params.read_jitter);
+        let spread = 2.0 * params.read as f64 * params.read_jitter;
+        let whole = |x: f64| (x + 0.5) as u64;
+        ReadTimes { rng, least: whole(least), spread: whole(spread), drawn: [0; DRAWN], at: DRAWN }
     }
 
-    /// Uniform in 0..width (0 if that is 0) for widths up to 2^47.
+    #[inline]
+    fn next(&mut self) -> u64 {
+        self.some(1)[0]
+    }
+
+    /// The next ones, at least one and at most `most`, which is not 0.
     #[inline(always)]
-    fn below(&mut self, width: u64) -> u64 {
-        if self.left == 0 {
-            self.bits = self.rng.bits();
-            self.left = 4;
+    fn some(&mut self, most: usize) -> &[u64] {
+        if self.at == DRAWN {
+            self.draw();
         }
-        let draw = self.bits & 0xffff;
-        self.bits >>= 16;
-        self.left -= 1;
-        (draw * width) >> 16
+        let from = self.at;
+        self.at = DRAWN.min(from + most);
+        &self.drawn[from..self.at]
+    }
+
+    #[inline(never)]
+    fn draw(&mut self) {
+        let (least, spread) = (self.least, self.spread);
+        for four in self.drawn.chunks_exact_mut(4) {
+            let bits = self.rng.bits();
+            for (n, time) in four.iter_mut().enumerate() {
+                *time = least + (((bits >> (16 * n) & 0xffff) * spread) >> 16);
+            }
+        }
+        self.at = 0;
     }
 }
 
@@ -427,7 +469,7 @@ mod tests {
     fn die_numbers_equal_the_formula_of_the_specification() {
         for id in ["samsung-970-pro", "intel-320-160g"] {
             let array = array(id);
-            let dies = array.dies.len() as u64;
+            let dies = array.reads.len() as u64;
             for s in (0..5000).chain((0..5000).map(|i| (1 << 26) + i * 977)) {
                 let hash = s ^ (s / dies).wrapping_mul(0x9e37_79b1);
                 assert_eq!(array.die_of(s) as u64, hash % dies);
@@ -451,7 +493,7 @@ mod tests {
                 }
                 assert_eq!(row.read(now, at, len + 512), single.read(now, at, len + 512));
             }
-            assert_eq!(row.programs_end(), row.dies.iter().map(|d| d.program_free).max().unwrap());
+            assert_eq!(row.programs_end(), row.programs.iter().map(|d| d.free).max().unwrap());
         }
     }
 

@@ -180,7 +180,10 @@ impl EventQueue {
     #[inline]
     fn sink(&mut self, key: u64) {
         let mut at = 0;
-        while let Some(&[a, b, c, d]) = self.heap.get(4 * at + 1..4 * at + 5) {
+        // Mostly few wait for a time, and the unused places behind them need not be compared.
+        while 4 * at + 1 < self.len
+            && let Some(&[a, b, c, d]) = self.heap.get(4 * at + 1..4 * at + 5)
+        {
             let (left, n) = if b < a { (b, 1) } else { (a, 0) };
             let (right, m) = if d < c { (d, 3) } else { (c, 2) };
             let (least, n) = if right < left { (right, m) } else { (left, n) };

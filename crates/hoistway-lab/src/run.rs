@@ -6,12 +6,14 @@
 mod error;
 #[cfg(feature = "studies")]
 mod pool;
+mod settings;
 mod share;
 
 pub use error::RunError;
 pub(crate) use error::guarded;
 #[cfg(feature = "studies")]
 pub(crate) use pool::in_order;
+use settings::Settings;
 pub use share::{Share, ShareError};
 
 use crate::config::Config;
@@ -91,13 +93,6 @@ struct Coordinates {
     workload: usize,
     config: usize,
     rep: u32,
-}
-
-/// What a cell's first run says of its settings: the others have the same.
-struct Settings {
-    place: Coordinates,
-    tunables: Vec<(String, u64)>,
-    host: Vec<(String, String)>,
 }
 
 impl Grid {
@@ -512,13 +507,19 @@ impl Grid {
         places: &[Coordinates],
         finished: impl Iterator<Item = Result<FinishedRun, RunError>>,
     ) -> Result<Run, RunError> {
-        let (mut cells, mut settings): (Vec<Cell>, Vec<Settings>) = (Vec::new(), Vec::new());
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut host = Settings::default();
+        let mut tunables: Vec<Settings> =
+            self.configs.iter().map(|_| Settings::default()).collect();
         let mut names = KnownNames::default();
         for (&place, run) in places.iter().zip(finished) {
-            let FinishedRun { mut rep, tunables, host } = run?;
+            let FinishedRun { mut rep, tunables: set, host: parameters } = run?;
             names.share(&mut rep.figures);
+            // The other repetitions of a cell have the same.
             if place.rep == 0 {
-                settings.push(Settings { place, tunables, host });
+                let set = set.into_iter().map(|(name, value)| (name, value.to_string()));
+                tunables[place.config].add(place.drive, set);
+                host.add(place.drive, parameters);
                 cells.push(Cell {
                     drive: self.drives[place.drive].id.clone(),
                     config: self.configs[place.config].id.clone(),
@@ -529,31 +530,19 @@ impl Grid {
             let cell = cells.last_mut().expect("repetition 0 comes first");
             cell.reps.push(rep);
         }
-        Ok(derive(self.manifest(world, &settings), cells))
+        Ok(derive(self.manifest(world, &tunables, &host), cells))
     }
 
-    fn manifest(&self, world: &dyn World, settings: &[Settings]) -> Manifest {
-        let by_drive = |of: &dyn Fn(&Settings) -> Vec<(String, String)>, wanted: Option<usize>| {
-            let mut rows: Vec<(String, String, String)> = Vec::new();
-            for first in settings.iter().filter(|s| wanted.is_none_or(|c| c == s.place.config)) {
-                let drive = &self.drives[first.place.drive].id;
-                rows.extend(of(first).into_iter().map(|(n, v)| (drive.clone(), n, v)));
-            }
-            unite(&rows)
+    fn manifest(&self, world: &dyn World, tunables: &[Settings], host: &Settings) -> Manifest {
+        let drive_name = |drive: usize| self.drives[drive].id.clone();
+        let number = |(name, value): (String, String)| {
+            (name, value.parse().expect("the value was printed from a number"))
         };
-        let configs = self.configs.iter().enumerate().map(|(i, c)| {
-            let tunables = |o: &Settings| {
-                o.tunables.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
-            };
-            let number = |(name, value): (String, String)| {
-                (name, value.parse().expect("the value was printed from a number"))
-            };
-            ConfigInfo {
-                id: c.id.clone(),
-                scheduler: c.scheduler.name.to_string(),
-                summary: c.summary.clone(),
-                tunables: by_drive(&tunables, Some(i)).into_iter().map(number).collect(),
-            }
+        let configs = self.configs.iter().zip(tunables).map(|(c, set)| ConfigInfo {
+            id: c.id.clone(),
+            scheduler: c.scheduler.name.to_string(),
+            summary: c.summary.clone(),
+            tunables: set.united(&drive_name).into_iter().map(number).collect(),
         });
         let drives = self.drives.iter().map(|d| DriveInfo {
             id: d.id.clone(),
@@ -586,7 +575,7 @@ impl Grid {
             drives: drives.collect(),
             configs: configs.collect(),
             workloads: workloads.collect(),
-            host: by_drive(&|o| o.host.clone(), None),
+            host: host.united(&drive_name),
             machine: world.machine(),
             quick: self.options.quick,
         }
@@ -668,32 +657,6 @@ fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
         files: files.collect(),
         targets: outcome.targets,
     }
-}
-
-/// (drive, name, value) to (name, value): one line for what is the same on every drive, else one per
-/// drive as `name[drive]`. Order of first appearance.
-fn unite(rows: &[(String, String, String)]) -> Vec<(String, String)> {
-    let mut names: Vec<&String> = Vec::new();
-    for (_, name, _) in rows {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let mut all: Vec<(String, String)> = Vec::new();
-    for name in names {
-        let of_name: Vec<_> = rows.iter().filter(|(_, n, _)| n == name).collect();
-        if of_name.iter().all(|r| r.2 == of_name[0].2) {
-            all.push((name.clone(), of_name[0].2.clone()));
-            continue;
-        }
-        for (drive, _, value) in of_name {
-            let key = format!("{name}[{drive}]");
-            if !all.iter().any(|(known, _)| *known == key) {
-                all.push((key, value.clone()));
-            }
-        }
-    }
-    all
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ const NAMES_MAX: usize = 200;
 /// What a short name takes beside its letters.
 const NAME: usize = 48;
 
-/// Most cells.
-const CELLS_MAX: usize = 4096;
+/// Most cells: each has a run at least.
+const CELLS_MAX: usize = RUNS_MAX as usize;
 
 /// The memory that is left for the records of all runs that a command reads: who reads many gives it to each.
 #[derive(Clone, Debug)]

@@ -80,10 +80,8 @@ pub(in super::super) fn tradeoff(
     let steps = frontier(points, &at, axes.less, bottom);
     draw_frontier(&mut svg, &steps);
     let places: Vec<(f64, f64)> = points.iter().map(at).collect();
-    let mut taken: Vec<Rect> =
-        places.iter().map(|&(x, y)| Rect::around(x, y, MARK + 1.5)).collect();
     let frame = Rect { left: LEFT + 2.0, top: TOP, right: RIGHT + 18.0, bottom: bottom - 2.0 };
-    let labels = place(points, &places, &steps, &mut taken, &frame);
+    let labels = place(points, &places, &steps, &frame);
     for ((point, place), label) in points.iter().zip(&places).zip(&labels) {
         svg.group(point.key, &point.tip);
         if let Some(PlotLine { from, to, .. }) = leader(*place, &label.1) {
@@ -171,6 +169,14 @@ impl Rect {
         if apart(&across, from.0, to.0) || apart(&down, from.1, to.1) {
             return false;
         }
+        // All corners on the same side of it, by more than rounding: no point of it lies in the box.
+        let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+        let middle = ((across.start + across.end) / 2.0, (down.start + down.end) / 2.0);
+        let side = dx * (middle.1 - from.1) - dy * (middle.0 - from.0);
+        let (wide, high) = (across.end - across.start, down.end - down.start);
+        if side.abs() > (dx.abs() * high + dy.abs() * wide) / 2.0 + 1e-3 {
+            return false;
+        }
         // Of hundreds of points those that may lie in it, and one more on each side.
         let x = steps_within(&across, from.0, to.0, steps);
         let y = steps_within(&down, from.1, to.1, steps);
@@ -214,16 +220,101 @@ fn steps_within(range: &Range<f64>, from: f64, to: f64, steps: f64) -> (f64, f64
     (a.min(b) - 1.0, a.max(b) + 1.0)
 }
 
+/// What lies on the plot, by bands as high as a name: of hundreds of things a box is held against those of its own bands.
+#[derive(Debug)]
+struct Drawn {
+    top: f64,
+    /// Marks and names, which no other name may cover.
+    taken: Bands<Rect>,
+    /// Names alone.
+    names: Bands<Rect>,
+    lines: Bands<PlotLine>,
+}
+
+impl Drawn {
+    fn new(frame: &Rect) -> Drawn {
+        let count = 1 + Bands::<Rect>::of(frame.top, frame.bottom);
+        let [taken, names] = std::array::from_fn(|_| Bands::new(count));
+        Drawn { top: frame.top, taken, names, lines: Bands::new(count) }
+    }
+
+    /// The bands of a range, and of what is a unit away from it.
+    fn bands(&self, a: f64, b: f64) -> (usize, usize) {
+        let of = |y: f64| Bands::<Rect>::of(self.top, y);
+        (of(a.min(b) - 1.0), of(a.max(b) + 1.0))
+    }
+
+    fn add_mark(&mut self, mark: Rect) {
+        self.taken.add(self.bands(mark.top, mark.bottom), mark);
+    }
+
+    fn add_name(&mut self, name: Rect) {
+        self.add_mark(name);
+        self.names.add(self.bands(name.top, name.bottom), name);
+    }
+
+    fn add_line(&mut self, line: PlotLine) {
+        self.lines.add(self.bands(line.from.1, line.to.1), line);
+    }
+
+    fn is_free(&self, r: &Rect) -> bool {
+        !self.taken.among(self.bands(r.top, r.bottom)).any(|t| t.meets(r))
+    }
+
+    /// One for each line through a box, and for each name that the box's own line goes through.
+    fn crossings(&self, r: &Rect, own: Option<PlotLine>) -> impl Iterator<Item = ()> {
+        let lines = self.lines.among(self.bands(r.top, r.bottom)).filter(|l| r.crossed(l));
+        let over = own.into_iter().flat_map(|l| {
+            self.names.among(self.bands(l.from.1, l.to.1)).filter(move |n| n.crossed(&l))
+        });
+        lines.map(|_| ()).chain(over.map(|_| ()))
+    }
+}
+
+/// Things by the bands that they lie in.
+#[derive(Debug)]
+struct Bands<T>(Vec<Vec<(usize, T)>>);
+
+impl<T: Copy> Bands<T> {
+    fn new(count: usize) -> Bands<T> {
+        Bands((0..count).map(|_| Vec::new()).collect())
+    }
+
+    /// What lies above all of them is in the first.
+    fn of(top: f64, y: f64) -> usize {
+        ((y - top) / LINE).max(0.0) as usize
+    }
+
+    fn within(&self, (first, last): (usize, usize)) -> (usize, usize) {
+        let end = self.0.len() - 1;
+        (first.min(end), last.min(end))
+    }
+
+    fn add(&mut self, bands: (usize, usize), thing: T) {
+        let (first, last) = self.within(bands);
+        self.0[first..=last].iter_mut().for_each(|band| band.push((first, thing)));
+    }
+
+    /// What lies in some of the bands, each once: in the first of its own that is among them.
+    fn among(&self, bands: (usize, usize)) -> impl Iterator<Item = &T> {
+        let (first, last) = self.within(bands);
+        (first..=last).flat_map(move |band| {
+            let begins = move |begin: usize| begin.max(first) == band;
+            self.0[band].iter().filter(move |(begin, _)| begins(*begin)).map(|(_, thing)| thing)
+        })
+    }
+}
+
 /// A text and a box for each point's name: beside it where there is room, else near by with a line to it.
 fn place(
     points: &[TradeoffPoint],
     places: &[(f64, f64)],
     steps: &[(f64, f64)],
-    taken: &mut Vec<Rect>,
     frame: &Rect,
 ) -> Vec<(String, Rect)> {
-    let mut lines: Vec<PlotLine> = steps.windows(2).map(|w| PlotLine::new(w[0], w[1])).collect();
-    let marks = taken.len();
+    let mut drawn = Drawn::new(frame);
+    places.iter().for_each(|&(x, y)| drawn.add_mark(Rect::around(x, y, MARK + 1.5)));
+    steps.windows(2).for_each(|w| drawn.add_line(PlotLine::new(w[0], w[1])));
     let mut out: Vec<Option<(String, Rect)>> = points.iter().map(|_| None).collect();
     // The frontier first: its names stand nearest.
     let mut order: Vec<usize> = (0..points.len()).collect();
@@ -231,9 +322,9 @@ fn place(
     for i in order {
         let text = format!("{} {}", letter(points[i].key), shorten(&points[i].label, LONGEST));
         let width = text.chars().count() as f64 * CHAR;
-        let rect = spot(places[i], width, taken, &taken[marks..], &lines, frame);
-        lines.extend(leader(places[i], &rect));
-        taken.push(rect);
+        let rect = spot(places[i], width, &drawn, frame);
+        leader(places[i], &rect).into_iter().for_each(|line| drawn.add_line(line));
+        drawn.add_name(rect);
         out[i] = Some((text, rect));
     }
     out.into_iter().map(|l| l.expect("every point was placed")).collect()
@@ -256,28 +347,19 @@ fn places_beside((x, y): (f64, f64), width: f64) -> [(f64, f64); 8] {
 
 /// The free box of a width that costs least: near its point, not crossed by a line, and its own line not
 /// through another name.
-fn spot(
-    (x, y): (f64, f64),
-    width: f64,
-    taken: &[Rect],
-    names: &[Rect],
-    lines: &[PlotLine],
-    frame: &Rect,
-) -> Rect {
+fn spot((x, y): (f64, f64), width: f64, drawn: &Drawn, frame: &Rect) -> Rect {
     let of = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + LINE };
-    let free = |r: &Rect| r.within(frame) && !taken.iter().any(|t| t.meets(r));
+    let free = |r: &Rect| r.within(frame) && drawn.is_free(r);
     let away = |r: &Rect| {
         let near = r.nearest((x, y));
         libm::hypot(near.0 - x, (near.1 - y) * 1.4)
     };
     // `None` as soon as it is more than `most`.
     let cost = |r: &Rect, most: f64| {
-        let (away, own) = (away(r), leader((x, y), r));
-        let crossed = lines.iter().filter(|l| r.crossed(l)).map(|_| ());
-        let over = names.iter().filter(|n| own.is_some_and(|l| n.crossed(&l))).map(|_| ());
+        let away = away(r);
         let mut crossings = 0;
         let cost = |crossings: i32| away + CROSSED * f64::from(crossings);
-        for () in crossed.chain(over) {
+        for () in drawn.crossings(r, leader((x, y), r)) {
             crossings += 1;
             if cost(crossings) > most {
                 return None;
@@ -368,10 +450,9 @@ mod tests {
         for n in [1, 6, 12, 30] {
             let points: Vec<TradeoffPoint> = (0..n).map(|k| point(k, 1.0, 4e7)).collect();
             let places: Vec<(f64, f64)> = points.iter().map(|_| (380.0, 60.0)).collect();
-            let mut taken: Vec<Rect> = places.iter().map(|p| Rect::around(p.0, p.1, 6.5)).collect();
             let height = TOP + 232.0 + 12.0 * n.saturating_sub(8) as f64;
             let frame = Rect { left: LEFT, top: TOP, right: RIGHT + 18.0, bottom: height };
-            let labels = place(&points, &places, &[], &mut taken, &frame);
+            let labels = place(&points, &places, &[], &frame);
             for (i, a) in labels.iter().enumerate() {
                 assert!(a.1.within(&frame), "{n}: {:?}", a.1);
                 assert!(labels[..i].iter().all(|b| !a.1.meets(&b.1)), "{n}: {}", a.0);

@@ -18,8 +18,9 @@ pub struct Gated {
     pub lengths: [String; 2],
 }
 
-/// Part by which a figure may exceed the recorded one.
-const TOLERANCE: f64 = 0.05;
+/// Part by which a figure may exceed the recorded one. A simulation allocates and copies, and libc does so differently on
+/// another processor (0.1 %) and in another version.
+const TOLERANCE: f64 = 0.03;
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 const HEAD: &str = "\
 # Instructions per command and per replayed record, counted by valgrind in a build for tests:

@@ -3,23 +3,23 @@
 //! *The question.* The smallest finish among those whose start virtual time V has reached; if it has reached
 //! none, among those with the least start. Equal ones go in the order in which they came.
 //!
-//! *Why two heaps.* The textbook's answer, and the reference's, is a balanced tree by finish with the least
+//! *Why two orders.* The textbook's answer, and the reference's, is a balanced tree by finish with the least
 //! start of every subtree: each change is a descent, a rebalancing and a walk up, each question a descent.
-//! But V does not go back while the set has somebody, so whoever it has reached stays reached. Those wait in
-//! a heap by finish, the others in one by start until V comes by: the answer is a top, and an entity that
-//! joins has usually the latest finish and stays at the bottom. Four children per parent: half the levels of
-//! a binary heap, and the four lie side by side. Nothing walks the set in order but the removal of a group.
+//! But V does not go back while the set has somebody, so whoever it has reached stays reached. Those wait by
+//! finish, the others by start until V comes by: the answer is the first of an order, and an entity that joins
+//! belongs mostly at the end of one of few [runs](super::runs). Nothing walks the set in order but the removal
+//! of a group.
 //!
 //! *The reference's choice* (quirk Q1) is a walk over the shape of its tree, so with `exact_pick` off the set
 //! is that tree.
 //!
-//! Both heaps grow to the most that ever waited at once.
+//! Both orders grow to the most that ever waited at once.
 
 use super::ids::{EntityNo, Id, Rows};
+use super::runs::{Berth, Runs, WaitingEntity};
 use super::wf2q::VTime;
 use crate::tree::{Augment, Nodes, Tree};
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 
 /// Least start of a subtree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,137 +31,31 @@ impl Augment for MinStart {
     }
 }
 
-/// Children of a parent in a heap.
-const ARITY: usize = 4;
-/// Room of each heap of a set that is used for the first time. Both have room for everybody in the set: how many of them V
-/// has reached varies for long, and a heap that grew to its own largest number would still grow after a million requests.
+/// Room of each order of a set that is used for the first time. Both have room for everybody in the set: how many of them V
+/// has reached varies for long, and one that grew to its own largest number would still grow after a million requests.
 const ROOM: usize = 16;
-/// In a place: it is in the heap of those that V has not reached.
-const LATER: u32 = 1 << 31;
-
-/// One that waits.
-#[derive(Clone, Copy, Debug)]
-struct WaitingEntity {
-    /// Key of its heap.
-    key: VTime,
-    /// The other one of start and finish.
-    other: VTime,
-    /// The order of coming.
-    turn: u64,
-    who: EntityNo,
-}
-
-impl WaitingEntity {
-    /// For the other heap.
-    fn turned(self) -> WaitingEntity {
-        WaitingEntity { key: self.other, other: self.key, ..self }
-    }
-
-    /// By key, of equal ones by turn: a difference of twice the width, since whether keys are equal is hard
-    /// to guess where budgets are.
-    #[inline]
-    fn sooner(&self, than: &WaitingEntity) -> bool {
-        let word = |w: &WaitingEntity| u128::from(w.key.0) << 64 | u128::from(w.turn);
-        (word(self).wrapping_sub(word(than)) as i128) < 0
-    }
-}
-
 /// Where everybody is, for all sets of a device: an entity is in at most one.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    /// Place in the heap it is in, with `LATER`.
-    of: Rows<EntityNo, u32>,
+    berths: Rows<EntityNo, Berth>,
     turn: u64,
     /// Nodes of the trees, if there are any.
     shape: Nodes<VTime, MinStart>,
-    /// Heaps, or the reference's trees.
+    /// Orders, or the reference's trees.
     exact: bool,
 }
 
 impl Places {
     pub fn new(exact: bool) -> Places {
-        Places { of: Rows::new(), turn: 0, shape: Nodes::new(0), exact }
+        Places { berths: Rows::new(), turn: 0, shape: Nodes::new(0), exact }
     }
 
     /// Makes room for so many entities.
     pub fn grow(&mut self, entities: usize) {
-        self.of.resize(entities, 0);
+        self.berths.resize(entities, Berth::VACANT);
         if !self.exact {
             self.shape.grow(entities);
         }
-    }
-}
-
-/// A heap by finish, or by start and of equal ones by finish.
-#[derive(Clone, Debug, Default)]
-struct Heap<const BY_START: bool>(Vec<WaitingEntity>);
-
-impl<const BY_START: bool> Heap<BY_START> {
-    #[inline]
-    fn before(a: &WaitingEntity, b: &WaitingEntity) -> bool {
-        if BY_START && a.key == b.key && a.other != b.other {
-            return b.other.after(a.other);
-        }
-        a.sooner(b)
-    }
-
-    #[inline]
-    fn put(&mut self, places: &mut Places, at: usize, one: WaitingEntity) {
-        places.of[one.who] = at as u32 | if BY_START { LATER } else { 0 };
-        self.0[at] = one;
-    }
-
-    #[inline]
-    fn push(&mut self, places: &mut Places, one: WaitingEntity) {
-        self.0.push(one);
-        self.rise(places, self.0.len() - 1, one);
-    }
-
-    /// Takes out what is at that place. The place sinks to the bottom along the least children, and the last
-    /// one, which was at the bottom and mostly belongs there, rises from it.
-    fn remove(&mut self, places: &mut Places, mut at: usize) -> WaitingEntity {
-        let gone = self.0[at];
-        let last = self.0.pop().unwrap_or(gone);
-        if at < self.0.len() {
-            while let Some(child) = self.least_child(at) {
-                self.put(places, at, self.0[child]);
-                at = child;
-            }
-            self.rise(places, at, last);
-        }
-        gone
-    }
-
-    #[inline]
-    fn least_child(&self, at: usize) -> Option<usize> {
-        let first = ARITY * at + 1;
-        let children = self.0.get(first..)?;
-        let least = |a: usize, b: usize| {
-            let second = Self::before(&children[b], &children[a]);
-            select_unpredictable(second, b, a)
-        };
-        match children.len() {
-            0 => None,
-            1 => Some(first),
-            2 => Some(first + least(0, 1)),
-            3 => Some(first + least(least(0, 1), 2)),
-            _ => Some(first + least(least(0, 1), least(2, 3))),
-        }
-    }
-
-    /// Puts `one` at the vacant place `at` or above.
-    #[inline]
-    fn rise(&mut self, places: &mut Places, mut at: usize, one: WaitingEntity) {
-        while at > 0 {
-            let parent = (at - 1) / ARITY;
-            let above = self.0[parent];
-            if !Self::before(&one, &above) {
-                break;
-            }
-            self.put(places, at, above);
-            at = parent;
-        }
-        self.put(places, at, one);
     }
 }
 
@@ -169,20 +63,20 @@ impl<const BY_START: bool> Heap<BY_START> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ActiveSet {
     /// Those that V has reached.
-    eligible: Heap<false>,
+    eligible: Runs<false>,
     /// Those that it had not when somebody last asked.
-    later: Heap<true>,
+    later: Runs<true>,
     /// Instead of both, without `exact_pick`.
     tree: Tree,
 }
 
 impl ActiveSet {
     pub fn len(&self) -> u32 {
-        (self.eligible.0.len() + self.later.0.len()) as u32 + self.tree.len()
+        self.eligible.len() + self.later.len() + self.tree.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.eligible.0.is_empty() && self.later.0.is_empty() && self.tree.is_empty()
+        self.len() == 0
     }
 
     /// Adds `who`, who is in no set; `v` is virtual time.
@@ -201,27 +95,27 @@ impl ActiveSet {
         }
     }
 
-    /// Makes room in both heaps for more than `all`.
+    /// Makes room in both orders for more than `all`.
     #[cold]
     fn grow(&mut self, all: usize) {
         let room = (2 * all).max(ROOM);
-        self.eligible.0.reserve(room - self.eligible.0.len());
-        self.later.0.reserve(room - self.later.0.len());
+        self.eligible.reserve(room);
+        self.later.reserve(room);
     }
 
     fn enter(&mut self, places: &mut Places, who: EntityNo, [start, finish]: [VTime; 2], v: VTime) {
-        // Whoever is in one heap may come to be in the other.
-        let all = self.eligible.0.len() + self.later.0.len();
-        if all >= self.eligible.0.capacity().min(self.later.0.capacity()) {
+        // Whoever is in one order may come to be in the other.
+        let all = (self.eligible.len() + self.later.len()) as usize;
+        if all >= self.eligible.capacity().min(self.later.capacity()) {
             self.grow(all);
         }
         let turn = places.turn;
         places.turn += 1;
         let one = WaitingEntity { key: start, other: finish, turn, who };
         if start.after(v) {
-            self.later.push(places, one);
+            self.later.push(&mut places.berths, one);
         } else {
-            self.eligible.push(places, one.turned());
+            self.eligible.push(&mut places.berths, one.turned());
         }
     }
 
@@ -231,14 +125,12 @@ impl ActiveSet {
             self.tree.remove(&mut places.shape, who.0);
             return;
         }
-        let place = places.of[who];
-        let at = (place & !LATER) as usize;
-        let gone = if place & LATER == 0 {
-            self.eligible.remove(places, at)
+        let berths = &mut places.berths;
+        if berths[who].by_start() {
+            self.later.remove(berths, who);
         } else {
-            self.later.remove(places, at)
-        };
-        debug_assert_eq!(gone.who, who);
+            self.eligible.remove(berths, who);
+        }
     }
 
     /// Who is next at virtual time `v`, and how far V has to be for that, `v` at least. The set must not be
@@ -248,13 +140,13 @@ impl ActiveSet {
             let v = v.later(places.shape.sum(self.tree.root()).0);
             return (self.walk(places, v), v);
         }
-        while let Some(&one) = self.later.0.first()
+        while let Some(&one) = self.later.first()
             && !one.key.after(v)
         {
-            self.later.remove(places, 0);
-            self.eligible.push(places, one.turned());
+            self.later.pop(&mut places.berths);
+            self.eligible.push(&mut places.berths, one.turned());
         }
-        match (self.eligible.0.first(), self.later.0.first()) {
+        match (self.eligible.first(), self.later.first()) {
             (Some(one), _) => (one.who, v),
             (None, Some(one)) => (one.who, one.key),
             (None, None) => (EntityNo::NONE, v),
@@ -282,15 +174,15 @@ impl ActiveSet {
 
     /// The smallest finish, eligible or not; `NONE` if the set is empty. Linear in those that V has not
     /// reached: only the removal of a group asks.
-    pub fn first(&self) -> EntityNo {
-        let later = self.later.0.iter().map(|one| one.turned());
-        let least = later.chain(self.eligible.0.first().copied());
+    pub fn first(&self, places: &Places) -> EntityNo {
+        let later = self.later.iter(&places.berths).map(|one| one.turned());
+        let least = later.chain(self.eligible.first().copied());
         let least = least.reduce(|a, b| if b.sooner(&a) { b } else { a });
         least.map_or(EntityNo(self.tree.first()), |one| one.who)
     }
 
-    /// The tree of the reference becomes heaps.
-    fn heap_up(&mut self, places: &mut Places, v: VTime) {
+    /// The tree of the reference becomes orders.
+    fn to_orders(&mut self, places: &mut Places, v: VTime) {
         while !self.tree.is_empty() {
             let at = self.tree.first();
             let (start, finish) = (places.shape.own(at).0, places.shape.key(at));
@@ -299,10 +191,12 @@ impl ActiveSet {
         }
     }
 
-    /// The heaps become a tree of the reference: one as if all had come just now, in their order.
+    /// The orders become a tree of the reference: one as if all had come just now, in their order.
     fn plant(&mut self, places: &mut Places) {
-        let later = self.later.0.drain(..).map(WaitingEntity::turned);
-        let mut all: Vec<WaitingEntity> = self.eligible.0.drain(..).chain(later).collect();
+        let later = self.later.iter(&places.berths).map(WaitingEntity::turned);
+        let mut all: Vec<WaitingEntity> = self.eligible.iter(&places.berths).chain(later).collect();
+        self.eligible.clear();
+        self.later.clear();
         all.sort_unstable_by_key(|one| one.turn);
         for WaitingEntity { key: finish, other: start, who, .. } in all {
             self.tree.insert(&mut places.shape, who.0, finish, MinStart(start));
@@ -310,7 +204,7 @@ impl ActiveSet {
     }
 }
 
-/// All sets, each with its virtual time, become heaps or the reference's trees.
+/// All sets, each with its virtual time, become orders or the reference's trees.
 pub(super) fn set_exact<'a>(
     places: &mut Places,
     sets: impl Iterator<Item = (&'a mut ActiveSet, VTime)>,
@@ -319,9 +213,9 @@ pub(super) fn set_exact<'a>(
     if core::mem::replace(&mut places.exact, exact) == exact {
         return;
     }
-    places.grow(places.of.len());
+    places.grow(places.berths.len());
     for (set, v) in sets {
-        if exact { set.heap_up(places, v) } else { set.plant(places) }
+        if exact { set.to_orders(places, v) } else { set.plant(places) }
     }
 }
 
@@ -374,7 +268,7 @@ mod tests {
                 assert!(model.iter().any(|m| m.2 == next.0 && m.0 <= least));
             }
             let first = model.iter().min_by_key(|m| m.1).unwrap();
-            assert_eq!(set.first(), EntityNo(first.2));
+            assert_eq!(set.first(&places), EntityNo(first.2));
             // Not each question moves V.
             if x & 4 == 0 {
                 v = least + (x >> 60) % 2;

@@ -69,6 +69,7 @@ pub mod probe;
 mod queue;
 mod rate;
 mod requests;
+mod runs;
 mod slot;
 mod stats;
 #[cfg(test)]

@@ -639,8 +639,9 @@ impl FairQueue {
 
     /// The leaf of an active set of a node that comes first, `NONE` if that is empty.
     pub fn first_leaf(&self, node: NodeNo, class: ServiceClass) -> QueueNo {
-        let first =
-            |node: NodeNo, class: ServiceClass| self.nodes[node].trees[class].active.first();
+        let first = |node: NodeNo, class: ServiceClass| {
+            self.nodes[node].trees[class].active.first(&self.places)
+        };
         let mut e = first(node, class);
         while e.is_some() && self.ents[e].child.is_some() {
             let child = self.ents[e].child;

@@ -68,15 +68,17 @@ pub(super) struct ActiveSet {
     later: Runs<true>,
     /// Instead of both, without `exact_pick`.
     tree: Tree,
+    /// How many there are.
+    len: u32,
 }
 
 impl ActiveSet {
     pub fn len(&self) -> u32 {
-        self.eligible.len() + self.later.len() + self.tree.len()
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
     /// Adds `who`, who is in no set; `v` is virtual time.
@@ -88,6 +90,7 @@ impl ActiveSet {
         [start, finish]: [VTime; 2],
         v: VTime,
     ) {
+        self.len += 1;
         if places.exact {
             self.enter(places, who, [start, finish], v);
         } else {
@@ -95,19 +98,18 @@ impl ActiveSet {
         }
     }
 
-    /// Makes room in both orders for more than `all`.
+    /// Makes room in both orders for more than there are.
     #[cold]
-    fn grow(&mut self, all: usize) {
-        let room = (2 * all).max(ROOM);
+    fn grow(&mut self) {
+        let room = (2 * self.len as usize).max(ROOM);
         self.eligible.reserve(room);
         self.later.reserve(room);
     }
 
     fn enter(&mut self, places: &mut Places, who: EntityNo, [start, finish]: [VTime; 2], v: VTime) {
         // Whoever is in one order may come to be in the other.
-        let all = (self.eligible.len() + self.later.len()) as usize;
-        if all >= self.eligible.capacity().min(self.later.capacity()) {
-            self.grow(all);
+        if self.len as usize > self.eligible.capacity().min(self.later.capacity()) {
+            self.grow();
         }
         let turn = places.turn;
         places.turn += 1;
@@ -121,6 +123,7 @@ impl ActiveSet {
 
     /// Takes out `who`, who is in this set.
     pub fn remove(&mut self, places: &mut Places, who: EntityNo) {
+        self.len -= 1;
         if !places.exact {
             self.tree.remove(&mut places.shape, who.0);
             return;
@@ -135,21 +138,30 @@ impl ActiveSet {
 
     /// Who is next at virtual time `v`, and how far V has to be for that, `v` at least. The set must not be
     /// empty; V must not go back until it is.
+    #[inline]
     pub fn next(&mut self, places: &mut Places, v: VTime) -> (EntityNo, VTime) {
         if !places.exact {
             let v = v.later(places.shape.sum(self.tree.root()).0);
             return (self.walk(places, v), v);
         }
-        while let Some(&one) = self.later.first()
-            && !one.key.after(v)
-        {
-            self.later.pop(&mut places.berths);
-            self.eligible.push(&mut places.berths, one.turned());
+        if self.later.first().is_some_and(|one| !one.key.after(v)) {
+            self.reach(places, v);
         }
         match (self.eligible.first(), self.later.first()) {
             (Some(one), _) => (one.who, v),
             (None, Some(one)) => (one.who, one.key),
             (None, None) => (EntityNo::NONE, v),
+        }
+    }
+
+    /// V has come by somebody.
+    #[inline(never)]
+    fn reach(&mut self, places: &mut Places, v: VTime) {
+        while let Some(&one) = self.later.first()
+            && !one.key.after(v)
+        {
+            self.later.pop(&mut places.berths);
+            self.eligible.push(&mut places.berths, one.turned());
         }
     }
 
@@ -182,7 +194,7 @@ impl ActiveSet {
     }
 
     /// The tree of the reference becomes orders.
-    fn to_orders(&mut self, places: &mut Places, v: VTime) {
+    fn line_up(&mut self, places: &mut Places, v: VTime) {
         while !self.tree.is_empty() {
             let at = self.tree.first();
             let (start, finish) = (places.shape.own(at).0, places.shape.key(at));
@@ -215,7 +227,7 @@ pub(super) fn set_exact<'a>(
     }
     places.grow(places.berths.len());
     for (set, v) in sets {
-        if exact { set.to_orders(places, v) } else { set.plant(places) }
+        if exact { set.line_up(places, v) } else { set.plant(places) }
     }
 }
 

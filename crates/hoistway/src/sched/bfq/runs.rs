@@ -101,22 +101,16 @@ pub(super) struct Runs<const BY_START: bool> {
     /// Ends of the open runs, the latest first.
     ends: [End; OPEN],
     open: usize,
-    len: u32,
 }
 
 impl<const BY_START: bool> Default for Runs<BY_START> {
     fn default() -> Self {
         let nobody = End { key: VTime(0), who: EntityNo::NONE };
-        Runs { heap: Vec::new(), ends: [nobody; OPEN], open: 0, len: 0 }
+        Runs { heap: Vec::new(), ends: [nobody; OPEN], open: 0 }
     }
 }
 
 impl<const BY_START: bool> Runs<BY_START> {
-    #[inline]
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
     /// So many fit without another allocation.
     #[inline]
     pub fn capacity(&self) -> usize {
@@ -154,12 +148,10 @@ impl<const BY_START: bool> Runs<BY_START> {
     pub fn clear(&mut self) {
         self.heap.clear();
         self.open = 0;
-        self.len = 0;
     }
 
     #[inline]
     pub fn push(&mut self, berths: &mut Berths, one: WaitingEntity) {
-        self.len += 1;
         let mut prev = EntityNo::NONE;
         for end in &mut self.ends[..self.open] {
             let behind = if one.key == end.key {
@@ -198,7 +190,6 @@ impl<const BY_START: bool> Runs<BY_START> {
     /// Takes out the first of all; there must be one.
     #[inline]
     pub fn pop(&mut self, berths: &mut Berths) {
-        self.len -= 1;
         let who = self.heap[0].who;
         let next = berths[who].next;
         if next.is_none() {
@@ -211,7 +202,6 @@ impl<const BY_START: bool> Runs<BY_START> {
     /// Takes out `who`, who waits here.
     #[inline]
     pub fn remove(&mut self, berths: &mut Berths, who: EntityNo) {
-        self.len -= 1;
         let Berth { next, prev, place, .. } = berths[who];
         match (prev.is_some(), next.is_some()) {
             (false, true) => self.advance(berths, place as usize, next),

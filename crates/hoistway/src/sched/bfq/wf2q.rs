@@ -567,7 +567,10 @@ impl FairQueue {
         let tree = &mut node.trees[class];
         tree.v = tree.v.plus(delta(n, tree.wsum));
         if !tree.idle.is_empty() {
-            self.forget(at, class);
+            let lo = EntityNo(tree.idle.first());
+            if tree.active.is_empty() || !self.ents[lo].finish.after(tree.v) {
+                self.forget(at, class);
+            }
         }
         up
     }

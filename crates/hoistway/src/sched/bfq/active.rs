@@ -16,7 +16,7 @@
 //! Both orders grow to the most that ever waited at once.
 
 use super::ids::{EntityNo, Id, Rows};
-use super::runs::{Berth, Runs, WaitingEntity};
+use super::runs::{Berth, WaitingEntity, WaitingRuns};
 use super::wf2q::VTime;
 use crate::tree::{Augment, Nodes, Tree};
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ impl Augment for MinStart {
 
 /// Room of each order of a set that is used for the first time. Both have room for everybody in the set: how many of them V
 /// has reached varies for long, and one that grew to its own largest number would still grow after a million requests.
-const ROOM: usize = 16;
+const ROOM: u32 = 16;
 /// Where everybody is, for all sets of a device: an entity is in at most one.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
@@ -63,13 +63,15 @@ impl Places {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ActiveSet {
     /// Those that V has reached.
-    eligible: Runs<false>,
+    eligible: WaitingRuns<false>,
     /// Those that it had not when somebody last asked.
-    later: Runs<true>,
+    later: WaitingRuns<true>,
     /// Instead of both, without `exact_pick`.
     tree: Tree,
     /// How many there are.
     len: u32,
+    /// How many each order has room for.
+    room: u32,
 }
 
 impl ActiveSet {
@@ -101,14 +103,15 @@ impl ActiveSet {
     /// Makes room in both orders for more than there are.
     #[cold]
     fn grow(&mut self) {
-        let room = (2 * self.len as usize).max(ROOM);
-        self.eligible.reserve(room);
-        self.later.reserve(room);
+        self.room = (2 * self.len).max(ROOM);
+        self.eligible.reserve(self.room as usize);
+        self.later.reserve(self.room as usize);
     }
 
+    #[inline]
     fn enter(&mut self, places: &mut Places, who: EntityNo, [start, finish]: [VTime; 2], v: VTime) {
         // Whoever is in one order may come to be in the other.
-        if self.len as usize > self.eligible.capacity().min(self.later.capacity()) {
+        if self.len > self.room {
             self.grow();
         }
         let turn = places.turn;
@@ -122,6 +125,7 @@ impl ActiveSet {
     }
 
     /// Takes out `who`, who is in this set.
+    #[inline]
     pub fn remove(&mut self, places: &mut Places, who: EntityNo) {
         self.len -= 1;
         if !places.exact {

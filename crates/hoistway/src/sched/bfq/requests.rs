@@ -14,7 +14,7 @@ use crate::env::Cx;
 use crate::group::ProcId;
 use crate::list::{Links, List};
 use crate::request::{Flags, Io, ReqId, Request, Side};
-use crate::sched::seek::{Arm, Candidate};
+use crate::sched::seek::Candidate;
 use crate::sched::{At, Merged};
 use crate::tree::Nodes;
 use crate::unit::{Instant, Nanos};
@@ -126,8 +126,10 @@ impl Rqs {
     /// One that is alone is in neither, only `next`: with one request at a time nothing is to be ordered, and there
     /// are many such queues. It takes its places when a second one comes.
     #[inline(always)]
-    pub fn enqueue(&mut self, own: &mut OwnRqs, slot: RqNo) {
-        self.rows[slot].place = RqPlace::Queued;
+    pub fn enqueue(&mut self, own: &mut OwnRqs, slot: RqNo, deadline: Instant) {
+        let row = &mut self.rows[slot];
+        row.place = RqPlace::Queued;
+        row.fifo_deadline = deadline;
         if own.queued == 1 {
             return;
         }
@@ -151,6 +153,13 @@ impl Rqs {
             own.fifo.remove(&mut self.links, slot.0);
         }
         own.queued -= 1;
+    }
+
+    /// What the choice of the next request looks at.
+    #[inline]
+    fn candidate(&self, slot: RqNo) -> Candidate {
+        let rq = &self.rows[slot];
+        Candidate { start: rq.pos, sync: rq.sync, meta: rq.meta }
     }
 
     /// The request of a queue that has waited longest.
@@ -280,12 +289,12 @@ impl Bfq {
         let q = self.cooperate(now, slot, cx);
         self.learn_from_arrival(now, q, &rq, cx);
         let expire = if rq.sync { self.conf.fifo_expire_sync } else { self.conf.fifo_expire_async };
-        self.rqs[slot].fifo_deadline = now + expire;
         let own = &mut self.queues[q].rqs;
-        self.rqs.enqueue(own, slot);
+        self.rqs.enqueue(own, slot, now + expire);
         let old = own.next;
-        let next = self.better(old, slot, self.rate.last_pos);
-        self.queues[q].rqs.next = next;
+        let head = self.rate.last_pos;
+        let next = self.conf.arm().better(old, slot, head, |slot| self.rqs.candidate(slot));
+        own.next = next;
         if next != old {
             self.index_update(q);
         }
@@ -471,14 +480,7 @@ impl Bfq {
     /// Which of two pending requests (or `NONE`) is better served after one that ended at `last` (5.2)?
     #[inline]
     pub(super) fn better(&self, a: RqNo, b: RqNo, last: u64) -> RqNo {
-        let arm = Arm {
-            back_max: 2 * self.conf.back_seek_max_kib,
-            back_penalty: self.conf.back_seek_penalty,
-        };
-        arm.better(a, b, last, |slot| {
-            let rq = &self.rqs[slot];
-            Candidate { start: rq.pos, sync: rq.sync, meta: rq.meta }
-        })
+        self.conf.arm().better(a, b, last, |slot| self.rqs.candidate(slot))
     }
 
     /// Takes a pending request out of its queue and chooses the next one (5.3).

@@ -88,35 +88,29 @@ type Berths = Rows<EntityNo, Berth>;
 
 /// The last of a run.
 #[derive(Clone, Copy, Debug)]
-struct End {
+struct RunEnd {
     key: VTime,
     who: EntityNo,
 }
 
 /// Who waits, by finish, or by start and of equal ones by finish.
 #[derive(Clone, Debug)]
-pub(super) struct Runs<const BY_START: bool> {
+pub(super) struct WaitingRuns<const BY_START: bool> {
     /// The first of each run.
     heap: Vec<WaitingEntity>,
     /// Ends of the open runs, the latest first.
-    ends: [End; OPEN],
+    ends: [RunEnd; OPEN],
     open: usize,
 }
 
-impl<const BY_START: bool> Default for Runs<BY_START> {
+impl<const BY_START: bool> Default for WaitingRuns<BY_START> {
     fn default() -> Self {
-        let nobody = End { key: VTime(0), who: EntityNo::NONE };
-        Runs { heap: Vec::new(), ends: [nobody; OPEN], open: 0 }
+        let nobody = RunEnd { key: VTime(0), who: EntityNo::NONE };
+        WaitingRuns { heap: Vec::new(), ends: [nobody; OPEN], open: 0 }
     }
 }
 
-impl<const BY_START: bool> Runs<BY_START> {
-    /// So many fit without another allocation.
-    #[inline]
-    pub fn capacity(&self) -> usize {
-        self.heap.capacity()
-    }
-
+impl<const BY_START: bool> WaitingRuns<BY_START> {
     /// Makes room for so many in all.
     pub fn reserve(&mut self, all: usize) {
         self.heap.reserve(all - self.heap.len());
@@ -182,7 +176,7 @@ impl<const BY_START: bool> Runs<BY_START> {
         } else {
             self.open += 1;
         }
-        self.ends[self.open - 1] = End { key: one.key, who: one.who };
+        self.ends[self.open - 1] = RunEnd { key: one.key, who: one.who };
         self.heap.push(one);
         self.rise(berths, self.heap.len() - 1, one);
     }
@@ -263,7 +257,7 @@ impl<const BY_START: bool> Runs<BY_START> {
             ends[at] = next;
             at += 1;
         }
-        ends[at] = End { key: one.key, who: prev };
+        ends[at] = RunEnd { key: one.key, who: prev };
     }
 
     #[inline]

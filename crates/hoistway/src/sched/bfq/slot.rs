@@ -417,12 +417,9 @@ impl Bfq {
         if self.fair.ents[q].wr == NOT_RAISED && by_time {
             self.charge_time(q, ms);
         }
-        if self.conf.low_latency {
-            self.note_end_of_slot(q);
-        }
+        self.note_end_of_slot(q);
         self.measure.reset();
         self.adapt(q, reason);
-        self.note_split(q);
         self.log_expiry(q, reason, slow);
         self.tell_expiry(now, q, reason, cx);
         self.leave_service(now, q, reason);
@@ -459,12 +456,6 @@ impl Bfq {
         self.serve(q, extra);
     }
 
-    /// A shared queue that seeks is not worth sharing: its contexts part at their next insertions (7.6).
-    fn note_split(&mut self, q: QueueNo) {
-        let queue = &mut self.queues[q];
-        queue.coop.split_me |= queue.coop.shared && queue.seek.seeky();
-    }
-
     fn log_expiry(&mut self, q: QueueNo, reason: Reason, slow: bool) {
         if let Some(log) = &mut self.expiries {
             let e = &self.fair.ents[q];
@@ -499,10 +490,14 @@ impl Bfq {
         });
     }
 
-    /// Steps 3 and 4 of 3.8.
+    /// Steps 3 and 4 of 3.8; and whether the queue is to be split.
     fn note_end_of_slot(&mut self, q: QueueNo) {
         let tn = self.tn;
         let queue = &mut self.queues[q];
+        queue.note_split();
+        if !self.conf.low_latency {
+            return;
+        }
         if self.fair.ents[q].wr == NOT_RAISED {
             queue.raise.start = tn;
         }
@@ -556,7 +551,7 @@ impl Bfq {
         cx.trace.why(now, "expired: a process that uses it exits", q.0, 0, 0);
         let length = now.since(self.serving.since);
         self.tally(q, |t| t.in_service += length);
-        self.note_split(q);
+        self.queues[q].note_split();
         self.leave_service(now, q, Reason::Timeout);
         if self.conf.fix_exit_charge {
             // Quirk Q21: otherwise what the slot received is charged again at the end of the next one.

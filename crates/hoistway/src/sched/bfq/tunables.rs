@@ -3,6 +3,7 @@
 use super::Bfq;
 use super::follow::BfqEffect;
 use super::wf2q::FairRules;
+use crate::sched::seek::Arm;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 use crate::unit::Nanos;
 
@@ -576,6 +577,12 @@ pub(super) static SETTINGS: Settings<BfqConf, BfqEffect> = Settings::new("bfq", 
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 impl BfqConf {
+    /// How requests are told apart by distance (5.2).
+    #[inline]
+    pub fn arm(&self) -> Arm {
+        Arm { back_max: 2 * self.back_seek_max_kib, back_penalty: self.back_seek_penalty }
+    }
+
     /// Takes over every decision of a version of the reference, or mends all that is to be mended
     /// (section 10).
     fn set_base(&mut self, value: u64) {

@@ -236,12 +236,6 @@ impl FairQueue {
         node
     }
 
-    /// The tree of an entity's class.
-    pub fn tree(&self, e: EntityNo) -> &ServiceTree {
-        let ent = &self.ents[e];
-        &self.nodes[ent.node].trees[ent.class]
-    }
-
     /// The queues on an active set, the latest insertion first.
     pub fn active_queues(&self) -> impl Iterator<Item = QueueNo> {
         self.active_list.iter(&self.active_links).map(QueueNo)
@@ -317,15 +311,14 @@ impl FairQueue {
     // Activation and requeue: 2.4 and 2.5.
 
     fn activate(&mut self, e: EntityNo, hole: bool) {
-        let v = self.tree(e).v;
-        let finish = self.ents[e].finish;
-        let back = hole && v.after(finish);
-        let base = if back { finish } else { v };
-        if self.ents[e].on == On::Idle {
+        let ent = &mut self.ents[e];
+        let v = self.nodes[ent.node].trees[ent.class].v;
+        let back = hole && v.after(ent.finish);
+        let base = if back { ent.finish } else { v };
+        if ent.on == On::Idle {
+            ent.start = base.later(ent.finish);
             self.idle_remove(e);
-            self.ents[e].start = base.later(finish);
         } else {
-            let ent = &mut self.ents[e];
             debug_assert!(!ent.tracked && ent.on == On::None);
             ent.start = base;
             self.track(e);
@@ -339,14 +332,16 @@ impl FairQueue {
     }
 
     fn enqueue(&mut self, e: EntityNo, back: bool) {
-        self.apply(e, true);
-        let v = self.tree(e).v;
+        if self.ents[e].prio_dirty {
+            self.apply(e, true);
+        }
         let ent = &mut self.ents[e];
+        let tree = &mut self.nodes[ent.node].trees[ent.class];
         ent.finish = ent.start.plus(delta(ent.budget, ent.weight.into()));
-        if back && v.after(ent.finish) {
+        if back && tree.v.after(ent.finish) {
             // Without the push a queue that is often back-shifted could keep timestamps far in the
             // past and monopolise the device.
-            let mut push = v.0.wrapping_sub(ent.finish.0);
+            let mut push = tree.v.0.wrapping_sub(ent.finish.0);
             if ent.is_queue() {
                 push /= u64::from(ent.wr);
             }
@@ -357,11 +352,7 @@ impl FairQueue {
         if ent.is_queue() {
             self.active_list.push_front(&mut self.active_links, e.0);
         }
-        let ent = &self.ents[e];
-        let (start, finish) = (ent.start, ent.finish);
-        let (node, class) = (ent.node, ent.class);
-        let tree = &mut self.nodes[node].trees[class];
-        tree.active.insert(&mut self.places, e, [start, finish], tree.v);
+        tree.active.insert(&mut self.places, e, [ent.start, ent.finish], tree.v);
     }
 
     fn requeue(&mut self, e: EntityNo) {
@@ -378,7 +369,7 @@ impl FairQueue {
     }
 
     /// Takes `e` off the active set if it is there.
-    #[inline]
+    #[inline(never)]
     fn active_remove(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         if ent.on == On::Active {
@@ -416,31 +407,34 @@ impl FairQueue {
 
     // Deactivation and forgetting: 2.6 and 2.7.
 
-    fn deactivate_one(&mut self, e: EntityNo, keep_idle: bool) -> bool {
+    /// Returns its node, `NONE` if it was off its tree already.
+    fn deactivate_one(&mut self, e: EntityNo, keep_idle: bool) -> NodeNo {
         let ent = &mut self.ents[e];
         if !ent.tracked {
-            return false;
+            return NodeNo::NONE;
         }
-        ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
-        let node = &mut self.nodes[ent.node];
+        let finish = ent.start.plus(delta(ent.service, ent.weight.into()));
+        ent.finish = finish;
+        let at = ent.node;
+        let node = &mut self.nodes[at];
         let was_in_service = node.in_service == e;
         if was_in_service {
             node.in_service = EntityNo::NONE;
         } else {
             ent.service = 0;
         }
+        let keep = keep_idle && finish.after(node.trees[ent.class].v);
         match ent.on {
             On::Active => self.active_remove(e),
             On::Idle if !was_in_service => self.idle_remove(e),
             On::Idle | On::None => {}
         }
-        let finish = self.ents[e].finish;
-        if keep_idle && finish.after(self.tree(e).v) {
+        if keep {
             self.idle_insert(e);
         } else {
             self.untrack(e);
         }
-        true
+        at
     }
 
     /// Takes a queue's entity out of service or off its tree, and ancestors that are left without work
@@ -449,10 +443,10 @@ impl FairQueue {
         let (mut at, mut keep) = (e, keep_idle);
         let mut up;
         loop {
-            if !self.deactivate_one(at, keep) {
+            let node = self.deactivate_one(at, keep);
+            if node.is_none() {
                 return;
             }
-            let node = self.ents[at].node;
             if self.nodes[node].cached == at {
                 self.refresh(node, EntityNo::NONE, expiring, now);
             }
@@ -725,10 +719,11 @@ impl FairQueue {
 
     /// Forgets the service of the slot for every ancestor of `q` (3.8 step 10).
     pub fn clear_ancestor_service(&mut self, q: QueueNo) {
-        let mut at = self.nodes[self.ents[q].node].entity;
-        while at.is_some() {
-            self.ents[at].service = 0;
-            at = self.nodes[self.ents[at].node].entity;
+        let mut node = self.ents[q].node;
+        while node != ROOT {
+            let ent = &mut self.ents[self.nodes[node].entity];
+            ent.service = 0;
+            node = ent.node;
         }
     }
 }

@@ -256,11 +256,10 @@ impl Early {
         self.extra(q);
         let expire =
             if rq.sync { self.b.conf.fifo_expire_sync } else { self.b.conf.fifo_expire_async };
-        self.b.rqs[slot].fifo_deadline = now + expire;
         let own = &mut self.b.queues[q].rqs;
         own.queued += 1;
         self.b.load.queued += 1;
-        self.b.rqs.enqueue(own, slot);
+        self.b.rqs.enqueue(own, slot, now + expire);
         let old = self.b.queues[q].rqs.next;
         let next = self.b.better(old, slot, self.b.rate.last_pos);
         self.b.queues[q].rqs.next = next;

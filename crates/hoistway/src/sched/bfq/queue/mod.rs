@@ -125,6 +125,12 @@ impl BfqQueue {
         queue
     }
 
+    /// A shared queue that seeks is not worth sharing: its contexts part at their next insertions (7.6).
+    #[inline]
+    pub fn note_split(&mut self) {
+        self.coop.split_me |= self.coop.shared && self.seek.seeky();
+    }
+
     #[inline]
     pub fn empty(&self) -> bool {
         self.rqs.queued == 0

@@ -14,3 +14,14 @@ mod release;
 mod rig;
 mod statistics;
 mod weights;
+
+use super::ids::EntityNo;
+use super::wf2q::{FairQueue, ServiceTree};
+
+impl FairQueue {
+    /// The tree of an entity's class.
+    fn tree(&self, e: EntityNo) -> &ServiceTree {
+        let ent = &self.ents[e];
+        &self.nodes[ent.node].trees[ent.class]
+    }
+}

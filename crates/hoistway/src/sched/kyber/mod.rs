@@ -173,6 +173,14 @@ struct KyberQueue {
     wants: [bool; DOMAINS],
 }
 
+impl KyberQueue {
+    /// A request of that domain waits here.
+    #[inline]
+    fn has(&self, domain: usize) -> bool {
+        !self.flushed[domain].is_empty() || self.pending.iter().any(|word| word[domain] != 0)
+    }
+}
+
 /// The scheduler.
 #[derive(Debug)]
 pub struct Kyber {
@@ -188,6 +196,9 @@ pub struct Kyber {
     tokens: [Tokens; DOMAINS],
     latencies: [Latencies; MEASURED],
     adapt_at: Option<Instant>,
+    /// By domain: hardware queues that wait for a token. Most tokens come back with nobody waiting, and a device may
+    /// have many queues.
+    wanting: [u32; DOMAINS],
     /// By domain: the hardware queue after the one a freed token ran last.
     turn: [usize; DOMAINS],
     /// By domain: refused tokens, changed depths.
@@ -226,6 +237,7 @@ impl Kyber {
             tokens: TOKENS.map(Tokens::new),
             latencies: core::array::from_fn(|_| Latencies::new(Nanos::ZERO)),
             adapt_at: None,
+            wanting: [0; DOMAINS],
             turn: [0; DOMAINS],
             throttled: [0; DOMAINS],
             adjusted: [0; MEASURED],
@@ -255,42 +267,68 @@ impl Kyber {
     }
 
     /// "Try(d)": the next request of that domain for that hardware queue, with its token.
+    #[inline(always)]
     fn try_domain(&mut self, queue: usize, domain: usize) -> Option<ReqId> {
-        if !self.has(queue, domain) {
+        if !self.queues[queue].has(domain) {
             return None;
         }
         // The token comes first: without one the software queues keep their requests open for merging.
         let Some(token) = self.tokens[domain].take() else {
             self.throttled[domain] += 1;
-            self.queues[queue].wants[domain] = true;
+            self.want(queue, domain);
             return None;
         };
-        let hw = &mut self.queues[queue];
+        self.queues[queue].batching += 1;
         // What took a token waits for none; if it needs another it will say so.
-        hw.wants[domain] = false;
-        hw.batching += 1;
-        let id = self.pop(queue, domain);
-        self.slots[id.index()].token = token;
-        Some(id)
+        self.unwant(queue, domain);
+        let slot = self.pop(queue, domain);
+        slot.token = token;
+        Some(slot.id)
     }
 
-    fn has(&self, queue: usize, domain: usize) -> bool {
-        let hw = &self.queues[queue];
-        !hw.flushed[domain].is_empty() || hw.pending.iter().any(|word| word[domain] != 0)
+    /// Goes round the domains behind the one in turn.
+    #[inline(never)]
+    fn next_domain(&mut self, queue: usize) -> Dispatch {
+        self.queues[queue].batching = 0;
+        let mut domain = self.queues[queue].cur_domain;
+        for _ in 0..DOMAINS {
+            domain = (domain + 1) % DOMAINS;
+            if let Some(id) = self.try_domain(queue, domain) {
+                self.queues[queue].cur_domain = domain;
+                return Dispatch::Issue(id);
+            }
+        }
+        Dispatch::Idle
+    }
+
+    /// The hardware queue waits for a token of that domain.
+    fn want(&mut self, queue: usize, domain: usize) {
+        let waits = core::mem::replace(&mut self.queues[queue].wants[domain], true);
+        self.wanting[domain] += u32::from(!waits);
+    }
+
+    /// It does not; true: it did.
+    #[inline]
+    fn unwant(&mut self, queue: usize, domain: usize) -> bool {
+        let waited = core::mem::take(&mut self.queues[queue].wants[domain]);
+        self.wanting[domain] -= u32::from(waited);
+        waited
     }
 
     /// Takes the head of the flushed list, which is filled from the software queues if it is empty.
-    fn pop(&mut self, queue: usize, domain: usize) -> ReqId {
+    #[inline(always)]
+    fn pop(&mut self, queue: usize, domain: usize) -> &mut KyberSlot {
         if self.queues[queue].flushed[domain].is_empty() {
             self.flush(queue, domain);
         }
         let hw = &mut self.queues[queue];
         hw.waiting -= 1;
         let slot = hw.flushed[domain].pop_front(&mut self.links);
-        self.slots[slot.expect("the caller saw a request of this domain") as usize].id
+        &mut self.slots[slot.expect("the caller saw a request of this domain") as usize]
     }
 
     /// Moves the lists of all software queues with requests of that domain, in index order.
+    #[inline(never)]
     fn flush(&mut self, queue: usize, domain: usize) {
         let hw = &mut self.queues[queue];
         for (word, pending) in hw.pending.iter_mut().enumerate() {
@@ -305,6 +343,7 @@ impl Kyber {
     }
 
     /// The token of a request that is over or was given back; a queue that waits for one is run.
+    #[inline(always)]
     fn release(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let slot = &mut self.slots[id.index()];
         let token = core::mem::replace(&mut slot.token, NO_TOKEN);
@@ -314,11 +353,14 @@ impl Kyber {
         }
         let domain = usize::from(slot.domain);
         self.tokens[domain].release(token);
-        self.wake_one(domain, cx);
+        if self.wanting[domain] > 0 {
+            self.wake_one(domain, cx);
+        }
     }
 
     /// Runs the next hardware queue that waits for that domain. A queue that is marked has a request of
     /// the domain, so the token is taken sooner or later and its release runs the next queue.
+    #[inline(never)]
     fn wake_one(&mut self, domain: usize, cx: &mut Cx<'_>) {
         let queues = self.queues.len();
         for i in 0..queues {
@@ -327,7 +369,7 @@ impl Kyber {
             } else {
                 self.turn[domain] + i - queues
             };
-            if core::mem::take(&mut self.queues[queue].wants[domain]) {
+            if self.unwant(queue, domain) {
                 self.turn[domain] = if queue + 1 == queues { 0 } else { queue + 1 };
                 cx.run(QueueId(queue as u16));
                 return;
@@ -369,8 +411,8 @@ impl Kyber {
         self.adjusted[domain] += 1;
         cx.trace.why(now, "depth", domain as u32, before.into(), tokens.depth().into());
         if tokens.depth() > before {
-            for (queue, hw) in self.queues.iter_mut().enumerate() {
-                if core::mem::take(&mut hw.wants[domain]) {
+            for queue in 0..self.queues.len() {
+                if self.unwant(queue, domain) {
                     cx.run(QueueId(queue as u16));
                 }
             }
@@ -456,21 +498,13 @@ impl Scheduler for Kyber {
         if hw.waiting == 0 {
             return Dispatch::Empty;
         }
-        let mut domain = hw.cur_domain;
+        let domain = hw.cur_domain;
         if hw.batching < BATCH[domain]
             && let Some(id) = self.try_domain(queue, domain)
         {
             return Dispatch::Issue(id);
         }
-        self.queues[queue].batching = 0;
-        for _ in 0..DOMAINS {
-            domain = (domain + 1) % DOMAINS;
-            if let Some(id) = self.try_domain(queue, domain) {
-                self.queues[queue].cur_domain = domain;
-                return Dispatch::Issue(id);
-            }
-        }
-        Dispatch::Idle
+        self.next_domain(queue)
     }
 
     #[inline(always)]
@@ -500,11 +534,12 @@ impl Scheduler for Kyber {
     /// Without tokens: the device takes over everything at once.
     fn drain(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<ReqId> {
         let queue = self.queues.iter().position(|hw| hw.waiting > 0)?;
-        let domain = (0..DOMAINS).find(|&d| self.has(queue, d)).expect("waiting counts the lists");
-        let id = self.pop(queue, domain);
-        if !self.has(queue, domain) {
+        let domain = (0..DOMAINS).find(|&d| self.queues[queue].has(d));
+        let domain = domain.expect("waiting counts the lists");
+        let id = self.pop(queue, domain).id;
+        if !self.queues[queue].has(domain) {
             // A mark stands for a request that waits.
-            self.queues[queue].wants[domain] = false;
+            self.unwant(queue, domain);
         }
         Some(id)
     }
@@ -541,8 +576,8 @@ impl Scheduler for Kyber {
             hw.flushed[domain].remove(&mut self.links, gone.slot());
         }
         hw.waiting -= 1;
-        if !self.has(queue, domain) {
-            self.queues[queue].wants[domain] = false;
+        if !self.queues[queue].has(domain) {
+            self.unwant(queue, domain);
         }
     }
 }

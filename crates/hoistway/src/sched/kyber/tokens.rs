@@ -41,13 +41,21 @@ impl Tokens {
     }
 
     /// Takes a free number, if there is one.
+    #[inline]
     pub fn take(&mut self) -> Option<u16> {
         // A hint the depth has shrunk below counts as 0 (in the kernel: a random number below the depth).
         let hint = if self.hint < self.depth { self.hint } else { 0 };
-        let Some(number) = self.search(hint >> self.shift) else {
-            self.hint = 0;
-            return None;
-        };
+        let mut word = hint >> self.shift;
+        let mut free = self.free(word);
+        if free == 0 {
+            let Some(other) = self.search_on(word) else {
+                self.hint = 0;
+                return None;
+            };
+            word = other;
+            free = self.free(word);
+        }
+        let number = (word << self.shift) + free.trailing_zeros();
         self.hint = if number != hint {
             hint
         } else if hint + 1 >= self.depth - 1 {
@@ -55,28 +63,32 @@ impl Tokens {
         } else {
             hint + 1
         };
-        self.held[(number >> self.shift) as usize] |= self.bit(number);
+        // The lowest one.
+        self.held[word as usize] |= free & free.wrapping_neg();
         self.outstanding += 1;
         Some(number as u16)
     }
 
-    /// The lowest free number of the first word, from `from` on and round again, that has one.
-    fn search(&self, from: u32) -> Option<u32> {
-        let size = 1 << self.shift;
-        let words = self.depth.div_ceil(size);
-        (0..words).find_map(|i| {
-            let word = if from + i < words { from + i } else { from + i - words };
-            let numbers = (self.depth - word * size).min(size);
-            let free = !self.held[word as usize] & (u64::MAX >> (64 - numbers));
-            (free != 0).then(|| word * size + free.trailing_zeros())
-        })
+    /// The free numbers of a word, as its bits.
+    #[inline]
+    fn free(&self, word: u32) -> u64 {
+        let numbers = (self.depth - (word << self.shift)).min(1 << self.shift);
+        !self.held[word as usize] & (u64::MAX >> (64 - numbers))
+    }
+
+    /// The first word behind `from`, and round again, that has a free number.
+    #[inline(never)]
+    fn search_on(&self, from: u32) -> Option<u32> {
+        let words = self.depth.div_ceil(1 << self.shift);
+        (from + 1..words).chain(0..from).find(|&word| self.free(word) != 0)
     }
 
     /// Gives a number back.
+    #[inline]
     pub fn release(&mut self, number: u16) {
         let number = u32::from(number);
+        let bit = self.bit(number);
         let word = &mut self.held[(number >> self.shift) as usize];
-        let bit = 1 << (number & ((1 << self.shift) - 1));
         assert!(*word & bit != 0, "token {number} is released once");
         *word &= !bit;
         self.outstanding -= 1;

@@ -298,3 +298,50 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
         self.put(berths, at, one);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entities `0..who` join and leave for `turns` turns; `key` says by what the next one waits. The most runs there
+    /// were.
+    fn most_runs(who: u32, turns: u64, mut key: impl FnMut(u64) -> u64) -> usize {
+        let mut berths: Berths = alloc::vec![Berth::VACANT; who as usize].into();
+        let mut runs = WaitingRuns::<false>::default();
+        let (mut waiting, mut most) = (alloc::collections::BTreeSet::new(), 0);
+        for turn in 0..turns {
+            let who = if turn < who.into() {
+                EntityNo(turn as u32)
+            } else {
+                let who = runs.first().expect("all wait").who;
+                assert_eq!(waiting.pop_first().map(|(_, _, first)| first), Some(who.0));
+                runs.pop(&mut berths);
+                who
+            };
+            let key = key(turn);
+            waiting.insert((key, turn, who.0));
+            runs.push(&mut berths, WaitingEntity { key: VTime(key), other: VTime(0), turn, who });
+            most = most.max(runs.heap.len());
+        }
+        assert_eq!(runs.iter(&berths).count(), who as usize);
+        most
+    }
+
+    #[test]
+    fn what_comes_in_order_up_to_three_kinds_makes_three_runs() {
+        assert_eq!(most_runs(200, 5_000, |turn| turn), 1);
+        assert_eq!(most_runs(200, 5_000, |turn| turn + [400, 0, 90][turn as usize % 3]), 3);
+    }
+
+    #[test]
+    fn what_comes_backwards_is_a_heap() {
+        assert_eq!(most_runs(200, 200, |turn| 1_000 - turn), 200);
+        // In no order at all: nobody is lost, and open runs take some.
+        let mut x = 7u64;
+        let most = most_runs(200, 5_000, |turn| {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            turn + (x >> 33) % 200
+        });
+        assert!((5..100).contains(&most), "{most}");
+    }
+}

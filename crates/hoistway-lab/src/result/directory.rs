@@ -13,7 +13,7 @@
 //! What grows with the number of runs and their length is compressed; of records, the same name without
 //! `.gz` is read as well.
 
-use super::kept::{compressed, plain};
+use super::kept::{compress, plain};
 use super::room::{self, Meter, Room, Together};
 use super::{Cell, Manifest, Metric, Name, Rep, Run, csv, derive, histograms, records};
 use crate::words::unquoted;
@@ -105,8 +105,26 @@ pub const METRIC_COLUMNS: &[&str] = &[
 const SERIES_COLUMNS: &[&str] =
     &["experiment", "drive", "config", "workload", "rep", "t_ns", "name", "unit", "value"];
 
-/// Writes a file of the records: none of them is in memory as a whole but compressed.
+/// Writes a file of the records: none of them is in memory as a whole.
 type RecordWriter = fn(&[Cell], &mut dyn Write) -> io::Result<()>;
+
+/// Writes a file as it comes, compressed if its name says so.
+fn put_written(
+    dir: &Dir,
+    name: &str,
+    ours: Kind,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> DirectoryResult<()> {
+    let place = dir.place(name)?;
+    let mut draft = BufWriter::new(place.draft(ours)?);
+    let io = |error| PlaceError::Io { path: place.path(), error };
+    match name.ends_with(".gz") {
+        true => compress(&mut draft, write),
+        false => write(&mut draft),
+    }
+    .map_err(io)?;
+    Ok(draft.into_inner().map_err(|e| io(e.into_error()))?.finish()?)
+}
 
 impl Run {
     /// Reads a run directory; metrics are derived afresh from the records.
@@ -180,9 +198,7 @@ impl Run {
             ("files.csv", records::files_csv),
         ];
         for (name, table) in tables {
-            let write = |out: &mut dyn Write| table(&self.cells, out);
-            let bytes = if name.ends_with(".gz") { compressed(write) } else { plain(write) };
-            put(&records, name, &bytes)?;
+            put_written(&records, name, Kind::New, |out| table(&self.cells, out))?;
         }
         self.derived_into(dir, html)
     }
@@ -207,19 +223,14 @@ impl Run {
 
     fn derived_into(&self, dir: &Dir, html: &str) -> DirectoryResult<()> {
         let [metrics, series, report] = DERIVED;
-        let file = |name: &str, bytes: &[u8]| dir.place(name)?.replace(bytes, Kind::Named);
-        let place = dir.place(metrics)?;
-        let mut draft = BufWriter::new(place.draft(Kind::Named)?);
-        let io = |error| PlaceError::Io { path: place.path(), error };
-        write_metrics(&[self], &mut draft).map_err(io)?;
-        draft.into_inner().map_err(|e| io(e.into_error()))?.finish()?;
-        file(series, &compressed(|out| self.series_csv(out)))?;
+        put_written(dir, metrics, Kind::Named, |out| write_metrics(&[self], out))?;
+        put_written(dir, series, Kind::Named, |out| self.series_csv(out))?;
         // What an older version wrote would be out of date beside it.
         let old = dir.place(OLD_SERIES)?;
         if old.may_replace(Kind::Named).is_ok() {
             old.remove_file()?;
         }
-        Ok(file(report, html.as_bytes())?)
+        Ok(dir.place(report)?.replace(html.as_bytes(), Kind::Named)?)
     }
 
     /// Throughput over time of every process and the device, in MB/s.

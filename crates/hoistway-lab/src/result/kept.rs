@@ -36,7 +36,9 @@ impl FinishedRun {
     /// Compressed, exact.
     pub fn encode(&self) -> Vec<u8> {
         // It is read once, when the grid is put together.
-        compressed_as(Compression::fast(), |out| histograms::finished_json(self, out))
+        plain(|all| {
+            compress_as(Compression::fast(), all, |out| histograms::finished_json(self, out))
+        })
     }
 
     /// What was encoded.
@@ -45,26 +47,30 @@ impl FinishedRun {
     }
 }
 
-/// Compressed as gzip does, without a time stamp: the same text gives the same bytes, however it comes.
-pub(super) fn compressed(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Vec<u8> {
-    compressed_as(Compression::default(), write)
+/// Compresses as gzip does, without a time stamp: the same text gives the same bytes, however it comes.
+pub(super) fn compress(
+    out: impl Write,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    compress_as(Compression::default(), out, write)
 }
 
-/// The same as it is.
+/// What is written, as it is.
 pub(super) fn plain(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Vec<u8> {
     let mut out = Vec::new();
     write(&mut out).expect("a vector takes every byte");
     out
 }
 
-fn compressed_as(
+fn compress_as(
     level: Compression,
+    out: impl Write,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Vec<u8> {
+) -> io::Result<()> {
     // JSON comes in words.
-    let mut out = BufWriter::new(GzEncoder::new(Vec::new(), level));
-    let written = write(&mut out).and_then(|()| out.into_inner()?.finish());
-    written.expect("a vector takes every byte")
+    let mut out = BufWriter::new(GzEncoder::new(out, level));
+    write(&mut out)?;
+    out.into_inner()?.finish().map(drop)
 }
 
 /// The folder of a grid's finished runs. It comes into being with the first of them.

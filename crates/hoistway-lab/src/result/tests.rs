@@ -263,7 +263,8 @@ fn damaged_records_are_refused_with_file_and_line() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(Run::read(&dir).unwrap().metrics, run().metrics);
     let bad = good.replacen("device,0,", "device,zero,", 1);
-    std::fs::write(&path, kept::compressed(|out| out.write_all(bad.as_bytes()))).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    kept::compress(file, |out| out.write_all(bad.as_bytes())).unwrap();
     let error = Run::read(&dir).unwrap_err().to_string();
     assert!(error.contains("intervals.csv.gz: line 2: 'zero' is not a whole number"), "{error}");
     std::fs::write(&path, "no gzip").unwrap();

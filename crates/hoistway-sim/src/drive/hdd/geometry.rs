@@ -19,6 +19,9 @@ pub(super) struct Geometry {
     tracks_per_zone: u64,
     heads: u64,
     zones: Vec<Zone>,
+    /// By the upper bits of a byte's number: the zone of the first byte with these.
+    guide: Vec<u32>,
+    guide_shift: u32,
     pub seek: Seek,
 }
 
@@ -87,11 +90,31 @@ impl Geometry {
         let cylinders = (tracks_per_zone * zone_count / heads).max(2);
         let seek = Seek::new(file, cylinders);
         let by_rev = Divisor::new(rev);
-        Some(Geometry { rev, by_rev, track_ns, tracks_per_zone, heads, zones, seek })
+        // Mostly no zone begins between two entries.
+        let shift = (u64::BITS - start.leading_zeros()).saturating_sub(zones.len().ilog2() + 3);
+        let in_zone = |lba| zones.partition_point(|z| z.start <= lba) - 1;
+        let guide = (0..=start >> shift).map(|n| in_zone(n << shift) as u32).collect();
+        Some(Geometry {
+            rev,
+            by_rev,
+            track_ns,
+            tracks_per_zone,
+            heads,
+            guide,
+            guide_shift: shift,
+            zones,
+            seek,
+        })
     }
 
     fn zone(&self, lba: u64) -> usize {
-        self.zones.partition_point(|z| z.start <= lba) - 1
+        // Behind the last entry lies nothing but the end of the last zone.
+        let entry = (lba >> self.guide_shift) as usize;
+        let mut zone = self.guide.get(entry).or(self.guide.last()).map_or(0, |&z| z as usize);
+        while self.zones.get(zone + 1).is_some_and(|next| next.start <= lba) {
+            zone += 1;
+        }
+        zone
     }
 
     pub fn place(&self, lba: u64) -> MediaPos {
@@ -133,13 +156,35 @@ impl Geometry {
 
     /// From a time at angle `phase` the byte at `angle` comes under the head after this time, and after whole turns
     /// more.
-    #[inline]
+    #[cfg(test)]
     pub fn rotation(&self, angle: u64, phase: u64) -> u64 {
-        let wait = if angle >= phase { angle - phase } else { angle + self.rev - phase };
+        self.hidden(self.ahead(angle, phase))
+    }
+
+    /// The same without what the buffer hides.
+    #[inline]
+    pub fn ahead(&self, angle: u64, phase: u64) -> u64 {
+        if angle >= phase { angle - phase } else { angle + self.rev - phase }
+    }
+
+    /// A wait that the buffer hides is none.
+    #[inline]
+    pub fn hidden(&self, wait: u64) -> u64 {
         if wait + SLACK_NS > self.rev { 0 } else { wait }
     }
 
-    /// The angles whose [rotation](Geometry::rotation) from `phase` takes no longer than `longest`.
+    /// Seek and the wait behind it, for a byte that comes round `wait` after the arm starts, which is less than a
+    /// revolution.
+    #[inline]
+    pub fn position(&self, seek: u64, wait: u64) -> u64 {
+        if seek <= wait {
+            return seek + self.hidden(wait - seek);
+        }
+        let passed = self.by_rev.div_rem(seek - wait).1;
+        seek + if passed < SLACK_NS { 0 } else { self.rev - passed }
+    }
+
+    /// The angles whose rotation from `phase` takes no longer than `longest`.
     #[inline]
     pub fn arc(&self, phase: u64, longest: u64) -> Arc {
         // What has just passed, by less than the slack, waits for nothing.
@@ -228,7 +273,8 @@ impl Seek {
         }
         let d = real(d - 1);
         let t = self.track + self.root * d.sqrt() + self.linear * d;
-        whole(t.max(self.track))
+        // Not f64::max, which takes five instructions for what is not a number.
+        whole(if t < self.track { self.track } else { t })
     }
 
     /// Outside the knots the nearest one's time holds.
@@ -286,8 +332,15 @@ mod tests {
                 let holds = g.arc(phase, longest).holds(angle);
                 assert_eq!(holds, g.rotation(angle, phase) <= longest);
             }
+            let seek = r.below(4 * g.rev);
+            let wait = g.ahead(angle, phase);
+            for seek in [seek, wait, wait + g.rev] {
+                let then = seek + g.rotation(angle, g.angle(phase + seek));
+                assert_eq!(g.position(seek, wait), then);
+            }
             let start = r.below(file.identity.capacity_bytes);
             let end = start + r.below(file.identity.capacity_bytes - start);
+            assert_eq!(g.zone(start), g.zones.partition_point(|z| z.start <= start) - 1);
             assert_eq!(g.places(start, end), (g.place(start), g.place(end)));
         }
         for before in [0, 1, SLACK_NS - 1, SLACK_NS, SLACK_NS + 1] {

@@ -1,11 +1,15 @@
 //! One actuator: its queue, buffer and read-ahead, and the choice of its next operation
 //! (specs/drives.md 3.3 to 3.6, 3.8).
 
+mod choice;
+
 use super::Bus;
 use super::dirty::{Extent, Extents};
-use super::geometry::{Geometry, MediaPos, ns, real, whole};
+use super::geometry::{Geometry, MediaPos, ns};
+use super::queue::{Queue, QueuedAccess};
 use super::shingled::{Cleaning, Shingles, WritePlace};
 use crate::drive::DriveFile;
+use choice::Choice;
 use std::collections::VecDeque;
 
 /// A read or write of this actuator; places count from its first byte.
@@ -27,8 +31,7 @@ pub(super) struct Mechanism {
     shingles: Option<Shingles>,
     /// Where byte 0 lies on the medium: behind the media cache.
     base: u64,
-    /// Reads and uncached writes, in no order; ties are decided by number.
-    queue: Vec<QueuedAccess>,
+    queue: Queue,
     /// Writes that wait for room in the buffer.
     waiting: VecDeque<WaitingAccess>,
     /// Dirty extents by start.
@@ -40,10 +43,12 @@ pub(super) struct Mechanism {
     /// What became available in segments and extents since the last choice: queued reads inside
     /// hit.
     grown: Vec<(u64, u64)>,
-    /// A queued access has not been looked up.
-    unseen: bool,
-    /// Scratch: the reads that a choice serves from the buffer.
-    hits: Vec<QueuedAccess>,
+    /// So many queued accesses have not been looked up, the last ones.
+    unseen: usize,
+    /// Scratch: places in the queue of the reads that a choice serves from the buffer, and of those that begin where
+    /// something has grown or the read-ahead is.
+    hits: Vec<usize>,
+    near: Vec<usize>,
     head: Head,
     read_ahead: Option<ReadAhead>,
     busy: Option<Busy>,
@@ -55,6 +60,8 @@ pub(super) struct Mechanism {
     /// End of the last operation if it was a destage.
     destaged_to: Option<u64>,
     number: u64,
+    /// Of [`Mechanism::next_event`], which is asked several times for each change.
+    event: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,21 +82,6 @@ struct Config {
     age_weight: f64,
     /// 0 = none.
     age_limit: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct QueuedAccess {
-    access: Access,
-    arrival: u64,
-    number: u64,
-    from: MediaPos,
-    to: MediaPos,
-    /// More positioning: the data lie in several places (3.8).
-    extra: u64,
-    /// Some of them in the media cache: it continues no read-ahead.
-    cached: bool,
-    /// Not yet looked up in the segments.
-    fresh: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,19 +133,6 @@ enum Work {
     },
 }
 
-/// What the arm does next.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    Continue(usize),
-    Go(usize),
-    /// That extent, or a part of it.
-    Destage(u32),
-    Clean(u64),
-}
-
-/// Dirty extents looked at on each side of the head.
-const EXTENTS_LOOKED_AT: usize = 32;
-
 /// What of a read is still on the link when the medium is done.
 const TAIL_BYTES: u64 = 4096;
 
@@ -186,14 +165,15 @@ impl Mechanism {
                 age_weight: f("age_weight_ms_per_s") / 1e3,
                 age_limit: ns(f("age_limit_ms")),
             },
-            queue: Vec::new(),
+            queue: Queue::default(),
             waiting: VecDeque::new(),
             dirty: Extents::new(),
             dirty_bytes: 0,
             segments: Vec::new(),
             grown: Vec::new(),
-            unseen: false,
+            unseen: 0,
             hits: Vec::new(),
+            near: Vec::new(),
             head: Head { cyl: 0, lba: 0 },
             read_ahead: None,
             busy: None,
@@ -201,6 +181,7 @@ impl Mechanism {
             activity: 0,
             destaged_to: None,
             number: 0,
+            event: u64::MAX,
         }
     }
 
@@ -218,6 +199,10 @@ impl Mechanism {
 
     /// The end of the operation in progress, or the end of idling with dirty data; `u64::MAX`: neither.
     pub fn next_event(&self) -> u64 {
+        self.event
+    }
+
+    fn coming_event(&self) -> u64 {
         match (&self.busy, &self.shingles) {
             (Some(busy), _) => busy.until,
             _ if !self.dirty.is_empty() => self.activity + self.cfg.idle,
@@ -238,11 +223,12 @@ impl Mechanism {
             self.number += 1;
             let queued = self.queued(now, access);
             self.queue.push(queued);
-            self.unseen = true;
+            self.unseen += 1;
         }
         if self.busy.is_none() {
             self.choose(now, bus);
         }
+        self.event = self.coming_event();
     }
 
     /// Where byte `at` lies in its own place.
@@ -262,7 +248,6 @@ impl Mechanism {
             to,
             extra: 0,
             cached: false,
-            fresh: true,
         };
         let Some(shingles) = self.shingles.as_ref().filter(|_| !write) else { return plain };
         let (log, pieces) = shingles.read(start, end);
@@ -279,6 +264,7 @@ impl Mechanism {
         if self.busy.is_none() {
             self.choose(now, bus);
         }
+        self.event = self.coming_event();
     }
 
     /// The event that [`Mechanism::next_event`] announced.
@@ -299,6 +285,7 @@ impl Mechanism {
             }
         }
         self.choose(now, bus);
+        self.event = self.coming_event();
     }
 
     fn command_over(
@@ -330,8 +317,9 @@ impl Mechanism {
         debug_assert!(self.busy.is_none());
         self.end_flushes(now, bus);
         self.admit(now, bus);
-        self.serve_hits(now, bus);
-        match self.best(now) {
+        let window = self.continued_window(now);
+        self.serve_hits(now, window, bus);
+        match self.best(now, window) {
             None => {}
             Some(Choice::Continue(at)) => self.begin_continued(now, at),
             Some(Choice::Go(at)) => self.begin_command(now, at),
@@ -409,207 +397,112 @@ impl Mechanism {
 
     /// Queued reads that lie in a segment or a dirty extent need no mechanics. Reads that were
     /// looked up before are compared only with what has grown since.
-    fn serve_hits(&mut self, now: u64, bus: &mut Bus) {
-        let first = self.grown.iter().map(|g| g.0).min().unwrap_or(u64::MAX);
-        let last = self.grown.iter().map(|g| g.1).max().unwrap_or(0);
+    fn serve_hits(&mut self, now: u64, window: (u64, u64), bus: &mut Bus) {
         let unseen = std::mem::take(&mut self.unseen);
-        if self.grown.is_empty() && !unseen {
+        // One look at the queue for both.
+        let (mut first, mut last) = window;
+        for &(start, end) in &self.grown {
+            (first, last) =
+                if first > last { (start, end) } else { (first.min(start), last.max(end)) };
+        }
+        self.find_near(first, last);
+        if !self.grown.is_empty() || unseen > 0 {
+            self.find_hits(unseen);
+            self.grown.clear();
+        }
+        if self.hits.is_empty() {
             return;
         }
-        let seen = |q: &QueuedAccess| !q.fresh && (q.access.start < first || last < q.access.end);
-        let mut at = 0;
-        while let Some(next) = self.queue[at..].iter().position(|q| !seen(q)) {
-            at += next;
-            let q = &mut self.queue[at];
-            let Access { write, start, end, .. } = q.access;
-            let inside = |&(s, e): &(u64, u64)| s <= start && end <= e;
-            let mut hit = false;
-            if std::mem::take(&mut q.fresh) && !write {
-                let segment = self.segments.iter().rposition(inside);
-                if let Some(n) = segment {
-                    // Used: the most recent now.
-                    self.segments[n..].rotate_left(1);
-                }
-                hit = segment.is_some() || self.is_dirty(start, end);
-            } else if !write {
-                hit = self.grown.iter().any(inside);
-            }
-            if !hit {
-                at += 1;
-                continue;
-            }
-            self.hits.push(self.queue.swap_remove(at));
-        }
-        self.grown.clear();
-        self.hits.sort_unstable_by_key(|q| q.number);
-        for q in self.hits.drain(..) {
+        let all = self.queue.all();
+        self.hits.sort_unstable_by_key(|&at| all[at].number);
+        for &at in &self.hits {
+            let q = &all[at];
             let Access { job, start, end, .. } = q.access;
             let done = bus.transfer(false, now + self.cfg.overhead, end - start);
             bus.end(job, done, [now - q.arrival, 0, done - now]);
         }
+        // From the back: what a removal moves is not one of them.
+        self.hits.sort_unstable();
+        while let Some(at) = self.hits.pop() {
+            self.queue.take(at);
+        }
+        self.find_near(first, last);
+    }
+
+    fn find_near(&mut self, first: u64, last: u64) {
+        self.near.clear();
+        if first > last {
+            return;
+        }
+        let width = last - first;
+        let mut at = self.queue.next_start(0, first, width);
+        while at < self.queue.all().len() {
+            self.near.push(at);
+            at = self.queue.next_start(at + 1, first, width);
+        }
+    }
+
+    /// Those of the last `unseen` accesses are looked up from the first on; each time that one is served the last ones come
+    /// before, up to one that is not. The order decides which segments count as used most recently.
+    fn find_hits(&mut self, unseen: usize) {
+        let mut back = self.queue.all().len();
+        let mut front = back - unseen;
+        for n in 0..self.near.len() {
+            let at = self.near[n];
+            if at < front && self.has_grown(at) {
+                self.hits.push(at);
+                self.look_up_last(front, &mut back);
+            }
+        }
+        while front < back {
+            let at = front;
+            front += 1;
+            if self.look_up(at) {
+                self.hits.push(at);
+                self.look_up_last(front, &mut back);
+            }
+        }
+    }
+
+    fn look_up_last(&mut self, front: usize, back: &mut usize) {
+        while front < *back {
+            *back -= 1;
+            if !self.look_up(*back) {
+                break;
+            }
+            self.hits.push(*back);
+        }
+    }
+
+    /// True if a queued access is a read inside of what has grown.
+    fn has_grown(&self, at: usize) -> bool {
+        let Access { write, start, end, .. } = self.queue.all()[at].access;
+        !write && self.grown.iter().any(|&(s, e)| s <= start && end <= e)
+    }
+
+    /// True if a queued access is a read that the buffer serves.
+    fn look_up(&mut self, at: usize) -> bool {
+        let Access { write, start, end, .. } = self.queue.all()[at].access;
+        if write {
+            return false;
+        }
+        let segment = self.segments.iter().rposition(|&(s, e)| s <= start && end <= e);
+        if let Some(n) = segment {
+            // Used: the most recent now.
+            self.segments[n..].rotate_left(1);
+        }
+        segment.is_some() || self.is_dirty(start, end)
     }
 
     fn is_dirty(&self, start: u64, end: u64) -> bool {
         self.dirty.at_or_below(start).is_some_and(|slot| end <= self.dirty.get(slot).end)
     }
 
-    /// The lowest score: cost less the credit for waiting; ties go to the lower arrival number.
-    fn best(&self, now: u64) -> Option<Choice> {
-        let flushing = !self.flushes.is_empty();
-        if !flushing && let Some(at) = self.overdue(now) {
-            return Some(if self.continues(now, at) {
-                Choice::Continue(at)
-            } else {
-                Choice::Go(at)
-            });
-        }
-        let mut best: Option<(f64, u64, Choice)> = None;
-        if !flushing && !self.queue.is_empty() {
-            self.best_queued(now, &mut best);
-        }
-        if !self.dirty.is_empty() && self.may_destage(now) {
-            match self.shingles {
-                None => self.best_extent(now, flushing, &mut best),
-                Some(_) => self.best_shingled(now, flushing, &mut best),
-            }
-        }
-        // Only a drive with nothing else to do cleans for its own sake.
-        if let (None, Some(s)) = (&best, &self.shingles)
-            && self.dirty.is_empty()
-            && now >= self.activity + s.idle
-        {
-            return s.next_band().map(Choice::Clean);
-        }
-        best.map(|(_, _, choice)| choice)
-    }
-
-    /// The oldest command above the age limit.
-    fn overdue(&self, now: u64) -> Option<usize> {
-        let limit = self.cfg.age_limit;
-        if limit == 0 {
-            return None;
-        }
-        let late = self.queue.iter().enumerate().filter(|(_, q)| now - q.arrival > limit);
-        late.min_by_key(|(_, q)| q.number).map(|(at, _)| at)
-    }
-
-    fn best_queued(&self, now: u64, best: &mut Option<(f64, u64, Choice)>) {
-        let (first, last) = self.continued_window(now);
-        // As one comparison; below the first of an empty window nothing lies.
-        let (first, width) = if first > last { (u64::MAX, 0) } else { (first, last - first) };
-        let lies_ahead = |q: &QueuedAccess| {
-            q.access.start.wrapping_sub(first) <= width && !q.access.write && !q.cached
-        };
-        // First what costs nothing: its score lets most others be dropped by a bound.
-        let mut oldest = now;
-        for (at, q) in self.queue.iter().enumerate() {
-            oldest = oldest.min(q.arrival);
-            if lies_ahead(q) {
-                offer(best, -self.credit(now, q.arrival), q.number, Choice::Continue(at));
-            }
-        }
-        let phase = self.geometry.angle(now + self.cfg.overhead);
-        let mut bound = best.map_or(f64::INFINITY, |(score, _, _)| score);
-        // Who waits longer for its byte to come round has no chance, whatever its age.
-        let most = self.credit(now, oldest) - real(self.cfg.overhead) + 2.0;
-        let mut arc = self.geometry.arc(phase, whole((bound + most).max(0.0)));
-        for (at, q) in self.queue.iter().enumerate() {
-            if !arc.holds(q.from.angle) {
-                continue;
-            }
-            let credit = self.credit(now, q.arrival);
-            let least = self.cfg.overhead + self.least_position(q.from, phase);
-            if real(least) - credit > bound || lies_ahead(q) {
-                continue;
-            }
-            // Deviation (or reading): "the overhead must be inside the estimate" (3.5) is taken to
-            // make it a part of the cost, not only of its starting time: what continues does not
-            // pay it. The prototype's rows decide (specs/drives.md 8 and 8.1; whole path, 40 layouts
-            // of 60 s): beside 15 streams a lone reader waits 4.80 +- 0.07 s so and 4.27 +- 0.08 s
-            // without (prototype 4.76 s), beside 4 streams 3.2 and 2.8 s (3.6 s), beside one 0.57 and
-            // 0.52 s (0.65 s).
-            let cost = self.cfg.overhead + self.position(q.from, q.access.write, phase);
-            let score = real(cost) - credit;
-            offer(best, score, q.number, Choice::Go(at));
-            bound = bound.min(score);
-            arc = self.geometry.arc(phase, whole((bound + most).max(0.0)));
-        }
-    }
-
-    fn best_extent(&self, now: u64, flushing: bool, best: &mut Option<(f64, u64, Choice)>) {
-        let free = flushing || self.dirty_bytes >= self.cfg.high;
-        let penalty = if free { 0.0 } else { self.cfg.penalty };
-        let phase = self.geometry.angle(now);
-        for slot in self.dirty.around(self.head.lba, EXTENTS_LOOKED_AT) {
-            let x = self.dirty.get(slot);
-            let credit = self.credit(now, x.arrival);
-            let least = real(self.least_position(x.from, phase)) + penalty;
-            if best.is_some_and(|(score, _, _)| least - credit > score) {
-                continue;
-            }
-            let cost = real(self.position(x.from, true, phase)) + penalty;
-            offer(best, cost - credit, x.number, Choice::Destage(slot));
-        }
-    }
-
-    /// The same of a shingled drive: the extent that goes on where a row of writes has come to, else the oldest of
-    /// those looked at; a full media cache has a band cleaned first.
-    fn best_shingled(&self, now: u64, flushing: bool, best: &mut Option<(f64, u64, Choice)>) {
-        let shingles = self.shingles.as_ref().expect("asked of a shingled drive only");
-        let free = flushing || self.dirty_bytes >= self.cfg.high;
-        let penalty = if free { 0.0 } else { self.cfg.penalty };
-        let extents = || self.dirty.first(2 * EXTENTS_LOOKED_AT);
-        let to = |slot| {
-            let x = self.dirty.get(slot);
-            shingles.place(x.start, x.end)
-        };
-        let in_band = extents().find(|&slot| matches!(to(slot), WritePlace::Band(_)));
-        let oldest = || extents().min_by_key(|&slot| self.dirty.get(slot).number);
-        let Some(slot) = in_band.or_else(oldest) else { return };
-        let x = self.dirty.get(slot);
-        let (place, choice) = match to(slot) {
-            WritePlace::Band(_) => (x.from, Choice::Destage(slot)),
-            WritePlace::Log(log, _) => (self.geometry.place(log), Choice::Destage(slot)),
-            WritePlace::Full(band) => (x.from, Choice::Clean(band)),
-        };
-        let cost = self.position(place, true, self.geometry.angle(now)) as f64 + penalty;
-        offer(best, cost - self.credit(now, x.arrival), x.number, choice);
-    }
-
-    fn may_destage(&self, now: u64) -> bool {
-        !self.flushes.is_empty()
-            || self.dirty_bytes >= self.cfg.high
-            || !self.queue.is_empty()
-            || !self.waiting.is_empty()
-            || now >= self.activity + self.cfg.idle
-            || self.destaged_to.is_some_and(|end| self.dirty.starts_at(end))
-    }
-
-    fn credit(&self, now: u64, arrival: u64) -> f64 {
-        real(now - arrival) * self.cfg.age_weight
-    }
-
-    /// Seek and rotation wait when the arm starts at an instant of angle `phase`.
-    fn position(&self, to: MediaPos, write: bool, phase: u64) -> u64 {
-        let distance = self.head.cyl.abs_diff(to.cyl);
-        let settle = if write && distance > 0 { self.cfg.settle } else { 0 };
-        let seek = self.geometry.seek.time(distance) + settle;
-        seek + self.geometry.rotation(to.angle, self.geometry.angle(phase + seek))
-    }
-
-    /// A bound of the same from below, which takes no root. Seek and wait together are the wait of an arm that is there
-    /// already, and whole turns.
-    #[inline]
-    fn least_position(&self, to: MediaPos, phase: u64) -> u64 {
-        let track = if self.head.cyl == to.cyl { 0 } else { self.geometry.seek.least };
-        track.max(self.geometry.rotation(to.angle, phase))
-    }
-
     // ---- Beginning an operation.
 
     fn begin_continued(&mut self, now: u64, at: usize) {
         let ahead = self.read_ahead.take().expect("a read continues a read-ahead");
-        let queued = self.queue.swap_remove(at);
+        let queued = self.queue.take(at);
         let until = now.max(ahead.since + (queued.to.clock - ahead.clock));
         let work = Work::Command { queued, base: Some(ahead.base) };
         self.busy = Some(Busy { until, begun: now, media: now, work });
@@ -617,10 +510,10 @@ impl Mechanism {
 
     fn begin_command(&mut self, now: u64, at: usize) {
         self.end_read_ahead(now);
-        let queued = self.queue.swap_remove(at);
+        let queued = self.queue.take(at);
         let then = now + self.cfg.overhead;
-        let phase = self.geometry.angle(then);
-        let media = then + self.position(queued.from, queued.access.write, phase);
+        let wait = self.wait(queued.from, then);
+        let media = then + self.position(queued.from, queued.access.write, wait);
         let until = media + (queued.to.clock - queued.from.clock) + queued.extra;
         // The data of a write come over the link while the arm moves.
         let media = if queued.access.write { then } else { media };
@@ -657,7 +550,7 @@ impl Mechanism {
             Some(s) => s.banded(start, end),
             None => {}
         }
-        let media = now + self.position(from, true, self.geometry.angle(now));
+        let media = now + self.position(from, true, self.wait(from, now));
         let until = media + (to.clock - from.clock);
         let work = Work::Destage { start, end, to, logged };
         self.busy = Some(Busy { until, begun: now, media, work });
@@ -670,7 +563,7 @@ impl Mechanism {
         let cleaning = shingles.clean(band);
         let (from, to) = (self.place(cleaning.start), self.place(cleaning.end));
         let (whole, half) = (to.clock - from.clock, self.geometry.rev / 2);
-        let media = now + self.position(from, false, self.geometry.angle(now));
+        let media = now + self.position(from, false, self.wait(from, now));
         let seek = &self.geometry.seek;
         // The cache lies at the outermost cylinders; its pieces of a band are scattered in it.
         let log = self.geometry.place(0);
@@ -701,7 +594,7 @@ impl Mechanism {
 
     fn continues(&self, now: u64, at: usize) -> bool {
         let (first, last) = self.continued_window(now);
-        let access = &self.queue[at].access;
+        let access = &self.queue.all()[at].access;
         !access.write && access.start >= first && access.start <= last
     }
 
@@ -726,15 +619,21 @@ impl Mechanism {
         if self.cfg.segments == 0 || self.cfg.segment == 0 {
             return;
         }
-        let begin = match self.segments.iter().rposition(|s| s.1 == base) {
-            Some(n) => self.segments.remove(n).0,
-            None => start,
-        };
-        if self.segments.len() == self.cfg.segments {
-            self.segments.remove(0);
+        let from = |begin: u64| begin.max(end.saturating_sub(self.cfg.segment));
+        let found = self.segments.iter().rposition(|s| s.1 == base);
+        let segment = (from(found.map_or(start, |n| self.segments[n].0)), end);
+        match found {
+            // As of each read of a stream but its first ones: it is the most recent.
+            Some(n) if n + 1 == self.segments.len() => self.segments[n] = segment,
+            found => {
+                if let Some(n) = found {
+                    self.segments.remove(n);
+                } else if self.segments.len() == self.cfg.segments {
+                    self.segments.remove(0);
+                }
+                self.segments.push(segment);
+            }
         }
-        let segment = (begin.max(end.saturating_sub(self.cfg.segment)), end);
-        self.segments.push(segment);
         if !self.queue.is_empty() {
             self.grown.push(segment);
         }
@@ -748,6 +647,9 @@ impl Mechanism {
         {
             self.end_read_ahead(now);
         }
+        if !self.segments.iter().any(|s| start < s.1 && s.0 < end) {
+            return;
+        }
         self.segments.retain_mut(|s| {
             if start < s.1 && s.0 < end {
                 let (before, after) = (start.saturating_sub(s.0), s.1.saturating_sub(end));
@@ -755,12 +657,5 @@ impl Mechanism {
             }
             s.0 < s.1
         });
-    }
-}
-
-fn offer(best: &mut Option<(f64, u64, Choice)>, score: f64, number: u64, choice: Choice) {
-    let better = best.is_none_or(|(s, n, _)| score < s || (score == s && number < n));
-    if better {
-        *best = Some((score, number, choice));
     }
 }

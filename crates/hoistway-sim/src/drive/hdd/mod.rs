@@ -13,6 +13,7 @@
 mod dirty;
 mod geometry;
 mod mechanism;
+mod queue;
 mod shingled;
 
 use super::keys::Key;
@@ -254,6 +255,16 @@ impl Drive for Hdd {
 }
 
 impl Bus {
+    /// With so many commands that are open.
+    #[cfg(test)]
+    fn for_tests(file: &DriveFile, jobs: u64) -> Bus {
+        let mut bus = Hdd::new(file).bus;
+        (0..jobs).for_each(|tag| {
+            bus.open(tag);
+        });
+        bus
+    }
+
     fn open(&mut self, tag: u64) -> u32 {
         let none = Nanos::ZERO;
         let completion =

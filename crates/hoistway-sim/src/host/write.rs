@@ -119,9 +119,9 @@ impl Writing {
         if self.sync != SyncKind::No && self.left == 1 {
             return self.sync_behind(now);
         }
-        let ended = Some(self.begun);
-        let next = Writing::new(self.offset + self.bs, self.bs, self.left - 1, self.sync, now);
-        *self = Writing { ended, ..next };
+        self.ended = Some(self.begun);
+        (self.offset, self.left, self.begun) = (self.offset + self.bs, self.left - 1, now);
+        (self.done, self.entered, self.next) = (0, false, WriteStage::Copy);
     }
 
     /// The call that has just ended, if nothing follows that it could be told with.

@@ -40,6 +40,8 @@ pub(super) struct Mechanism {
     dirty_bytes: u64,
     /// Read segments, least recently used first.
     segments: Vec<(u64, u64)>,
+    /// All segments so far lie in there: a write elsewhere leaves them alone.
+    spanned: (u64, u64),
     /// What became available in segments and extents since the last choice: queued reads inside
     /// hit.
     grown: Vec<(u64, u64)>,
@@ -170,6 +172,7 @@ impl Mechanism {
             dirty: Extents::new(),
             dirty_bytes: 0,
             segments: Vec::new(),
+            spanned: (u64::MAX, 0),
             grown: Vec::new(),
             unseen: 0,
             hits: Vec::new(),
@@ -316,7 +319,9 @@ impl Mechanism {
     fn choose(&mut self, now: u64, bus: &mut Bus) {
         debug_assert!(self.busy.is_none());
         self.end_flushes(now, bus);
-        self.admit(now, bus);
+        if !self.waiting.is_empty() {
+            self.admit(now, bus);
+        }
         let window = self.continued_window(now);
         self.serve_hits(now, window, bus);
         match self.best(now, window) {
@@ -622,6 +627,7 @@ impl Mechanism {
         let from = |begin: u64| begin.max(end.saturating_sub(self.cfg.segment));
         let found = self.segments.iter().rposition(|s| s.1 == base);
         let segment = (from(found.map_or(start, |n| self.segments[n].0)), end);
+        self.spanned = (self.spanned.0.min(segment.0), self.spanned.1.max(segment.1));
         match found {
             // As of each read of a stream but its first ones: it is the most recent.
             Some(n) if n + 1 == self.segments.len() => self.segments[n] = segment,
@@ -647,7 +653,8 @@ impl Mechanism {
         {
             self.end_read_ahead(now);
         }
-        if !self.segments.iter().any(|s| start < s.1 && s.0 < end) {
+        let within = |s: &(u64, u64)| start < s.1 && s.0 < end;
+        if !within(&self.spanned) || !self.segments.iter().any(within) {
             return;
         }
         self.segments.retain_mut(|s| {

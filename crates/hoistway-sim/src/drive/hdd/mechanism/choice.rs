@@ -30,8 +30,12 @@ impl Mechanism {
             });
         }
         let mut best = Best::NONE;
-        if !flushing && !self.queue.is_empty() {
-            self.best_queued(now, window, &mut best);
+        if !flushing {
+            match self.queue.all() {
+                [] => {}
+                [only] => best = self.only(now, window, only),
+                _ => self.best_queued(now, window, &mut best),
+            }
         }
         if !self.dirty.is_empty() && self.may_destage(now) {
             match self.shingles {
@@ -57,6 +61,19 @@ impl Mechanism {
         }
         let late = self.queue.all().iter().enumerate().filter(|(_, q)| now - q.arrival > limit);
         late.min_by_key(|(_, q)| q.number).map(|(at, _)| at)
+    }
+
+    /// The only queued access, as beside writers: there is nothing to pass over.
+    fn only(&self, now: u64, window: (u64, u64), q: &QueuedAccess) -> Best {
+        let (cost, choice) = if lies_ahead(q, window) {
+            (0, Choice::Continue(0))
+        } else {
+            let wait = self.wait(q.from, now + self.cfg.overhead);
+            let position = self.position(q.from, q.access.write, wait);
+            (self.cfg.overhead + position, Choice::Go(0))
+        };
+        let score = real(cost) - self.credit(now, q.arrival);
+        Best { score, number: q.number, choice: Some(choice) }
     }
 
     #[inline(never)] // With registers of its own.
@@ -266,8 +283,10 @@ mod tests {
                 m.read_ahead = was;
                 m.find_near(window.0, window.1);
                 let mut best = Best::NONE;
-                if !m.queue.is_empty() {
-                    m.best_queued(now, window, &mut best);
+                match m.queue.all() {
+                    [] => {}
+                    [only] => best = m.only(now, window, only),
+                    _ => m.best_queued(now, window, &mut best),
                 }
                 let chosen = best.choice.map(|choice| match choice {
                     Choice::Continue(at) => (at, true),

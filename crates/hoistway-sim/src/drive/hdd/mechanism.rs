@@ -146,7 +146,7 @@ impl Mechanism {
         let shingles =
             Shingles::new(file, capacity, ns(file.opt_f64("hdd", "clean_idle_ms").unwrap_or(0.0)));
         let base = shingles.as_ref().map_or(0, |s| s.cache);
-        Mechanism {
+        let mut mechanism = Mechanism {
             geometry: Geometry::new(file, base + capacity).expect("checked when the file was read"),
             shingles,
             base,
@@ -185,7 +185,10 @@ impl Mechanism {
             destaged_to: None,
             number: 0,
             event: u64::MAX,
-        }
+        };
+        // Of a shingled drive that has been in use: its bands are to be cleaned.
+        mechanism.event = mechanism.coming_event();
+        mechanism
     }
 
     /// What a shingled drive keeps account of.

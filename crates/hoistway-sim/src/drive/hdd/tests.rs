@@ -190,3 +190,9 @@ fn shingles_that_make_no_drive_are_refused() {
         assert!(error.contains(word) && error.starts_with("small.toml:"), "{error}");
     }
 }
+
+#[test]
+fn a_drive_that_has_been_in_use_cleans_before_its_first_command() {
+    assert!(hdd("hdd-smr-8tb-worn").due().is_some_and(|at| at > Instant::ZERO));
+    assert_eq!(hdd("hdd-smr-8tb").due(), Some(Instant::from_nanos(u64::MAX)));
+}

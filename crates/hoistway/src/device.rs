@@ -191,6 +191,7 @@ impl Device {
     }
 
     /// Somebody waits for it. Legacy: a read, or SYNC. Modern: a read, or any of SYNC, FUA, PREFLUSH.
+    #[inline]
     pub fn is_sync(&self, op: Op, flags: Flags) -> bool {
         let waits = match self.profile {
             Profile::Legacy => Flags::SYNC,
@@ -200,12 +201,11 @@ impl Device {
     }
 
     /// The hardware queue of a CPU.
+    #[inline]
     pub fn queue_of(&self, cpu: u32) -> QueueId {
-        match self.hw_queues {
-            // A division is dear, and most devices have one queue.
-            1 => QueueId(0),
-            n => QueueId((cpu % u32::from(n)) as u16),
-        }
+        let queues = u32::from(self.hw_queues);
+        // A division is dear, and most CPUs have a queue of their own.
+        QueueId(if cpu < queues { cpu } else { cpu % queues } as u16)
     }
 }
 

@@ -34,24 +34,32 @@ pub struct Handle {
 #[derive(Clone, Debug)]
 struct TableSlot<T> {
     generation: u32,
+    /// Of a free slot: the one that is given out after it.
+    next_free: u32,
     value: Option<T>,
 }
 
-/// A bounded table that never allocates after construction.
+impl<T> TableSlot<T> {
+    fn free(next_free: u32) -> TableSlot<T> {
+        TableSlot { generation: 0, next_free, value: None }
+    }
+}
+
+/// A bounded table that never allocates after construction. The slot that was freed last is given out first.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     slots: Vec<TableSlot<T>>,
-    free: Vec<u32>,
+    first_free: u32,
+    used: u32,
 }
 
 impl<T> Table<T> {
     /// A table of `capacity` slots; slots are handed out in ascending order first.
     pub fn with_capacity(capacity: usize) -> Table<T> {
-        assert!(capacity < NIL as usize, "slot numbers are 32 bits wide");
-        Table {
-            slots: (0..capacity).map(|_| TableSlot { generation: 0, value: None }).collect(),
-            free: (0..capacity as u32).rev().collect(),
-        }
+        let mut table = Table { slots: Vec::new(), first_free: NIL, used: 0 };
+        table.slots.reserve_exact(capacity);
+        table.grow(capacity);
+        table
     }
 
     /// Number of slots.
@@ -60,40 +68,50 @@ impl<T> Table<T> {
     }
 
     /// Number of used slots.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.used as usize
     }
 
     /// True when no slot is used.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.used == 0
+    }
+
+    /// True when the next value finds no slot.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.first_free == NIL
     }
 
     /// Makes room for `capacity` slots (allocates).
     pub fn grow(&mut self, capacity: usize) {
         assert!(capacity < NIL as usize, "slot numbers are 32 bits wide");
         let from = self.slots.len();
-        for slot in (from..capacity).rev() {
-            self.free.push(slot as u32);
+        if capacity <= from {
+            return;
         }
-        self.slots.resize_with(capacity.max(from), || TableSlot { generation: 0, value: None });
+        let (behind, last) = (self.first_free, capacity as u32 - 1);
+        self.first_free = from as u32;
+        let next = |slot: u32| if slot == last { behind } else { slot + 1 };
+        self.slots.extend((from as u32..=last).map(|slot| TableSlot::free(next(slot))));
     }
 
     /// `None` when full.
     #[inline]
     pub fn insert(&mut self, value: T) -> Option<Handle> {
-        let slot = self.free.pop()?;
-        let entry = &mut self.slots[slot as usize];
-        entry.value = Some(value);
-        Some(Handle { slot, generation: entry.generation })
+        self.insert_with(|_| value)
     }
 
-    /// The same for a value that knows its own handle.
-    #[inline]
+    /// The same for a value that knows its own handle, made where it stays.
+    #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(Handle) -> T) -> Option<Handle> {
-        let slot = self.free.pop()?;
-        let entry = &mut self.slots[slot as usize];
+        let slot = self.first_free;
+        // Nobody has slot `NIL`, so this is the test for a free one too.
+        let entry = self.slots.get_mut(slot as usize)?;
         let handle = Handle { slot, generation: entry.generation };
+        self.first_free = entry.next_free;
+        self.used += 1;
         entry.value = Some(make(handle));
         Some(handle)
     }
@@ -101,14 +119,23 @@ impl<T> Table<T> {
     /// Frees a slot without moving its value; false for a stale handle.
     #[inline]
     pub fn discard(&mut self, at: Handle) -> bool {
-        let Some(entry) = self.slots.get_mut(at.slot as usize) else { return false };
-        if entry.generation != at.generation || entry.value.is_none() {
-            return false;
+        self.discard_with(at, |_| ()).is_some()
+    }
+
+    /// Frees a slot after a last look at its value; `None` for a stale handle.
+    #[inline(always)]
+    pub fn discard_with<R>(&mut self, at: Handle, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let entry = self.slots.get_mut(at.slot as usize)?;
+        if entry.generation != at.generation {
+            return None;
         }
+        let seen = look(entry.value.as_ref()?);
         entry.value = None;
         entry.generation = entry.generation.wrapping_add(1);
-        self.free.push(at.slot);
-        true
+        entry.next_free = self.first_free;
+        self.first_free = at.slot;
+        self.used -= 1;
+        Some(seen)
     }
 
     /// `None` for a stale handle.
@@ -119,7 +146,9 @@ impl<T> Table<T> {
         }
         let value = entry.value.take()?;
         entry.generation = entry.generation.wrapping_add(1);
-        self.free.push(at.slot);
+        entry.next_free = self.first_free;
+        self.first_free = at.slot;
+        self.used -= 1;
         Some(value)
     }
 
@@ -167,5 +196,24 @@ mod tests {
         let b = t.insert(9).unwrap();
         assert_eq!((a.slot, t.get(a), t.get(b)), (b.slot, None, Some(&9)));
         assert_eq!(t.remove(a), None);
+        assert_eq!((t.discard_with(a, |v| *v), t.discard_with(b, |v| *v)), (None, Some(9)));
+        assert!(t.is_empty() && !t.discard(b));
+    }
+
+    #[test]
+    fn the_slot_freed_last_is_given_out_first_and_new_ones_before_old() {
+        let mut t = Table::with_capacity(3);
+        let handles: Vec<Handle> = (0..3).map(|n| t.insert(n).unwrap()).collect();
+        assert_eq!(handles.iter().map(|h| h.slot).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(t.is_full());
+        for at in [0, 2] {
+            assert!(t.discard(handles[at]));
+        }
+        t.grow(2);
+        t.grow(5);
+        assert_eq!((t.len(), t.capacity()), (1, 5));
+        let slots: Vec<u32> = (0..4).map(|n| t.insert(n).unwrap().slot).collect();
+        assert_eq!(slots, [3, 4, 2, 0]);
+        assert_eq!((t.insert(9), t.len()), (None, 5));
     }
 }

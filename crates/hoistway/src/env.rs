@@ -48,6 +48,8 @@ pub struct Runs {
     work: Vec<bool>,
     /// How many of them.
     asked_for: usize,
+    /// The queue that was asked for last: of one alone it is found without a search.
+    latest: usize,
     /// The queue that is looked at first.
     first: usize,
     busy: Vec<u8>,
@@ -61,6 +63,7 @@ impl Runs {
             asked: none.clone(),
             work: none,
             asked_for: 0,
+            latest: 0,
             first: 0,
             busy: vec![0; queues.into()],
         }
@@ -74,8 +77,10 @@ impl Runs {
 
     /// Asks for a run of `queue` by the submitter itself, past the work item: a delayed run stays pending.
     pub fn ask_in_place(&mut self, queue: QueueId) {
-        let before = core::mem::replace(&mut self.asked[usize::from(queue.0)], true);
+        let at = usize::from(queue.0);
+        let before = core::mem::replace(&mut self.asked[at], true);
         self.asked_for += usize::from(!before);
+        self.latest = at;
     }
 
     /// Some run has been asked for.
@@ -90,10 +95,19 @@ impl Runs {
     }
 
     /// Takes the first queue that was asked for, in the order of their numbers, from the one on whose turn it is.
+    #[inline]
     pub fn take(&mut self) -> Option<QueueId> {
-        if self.asked_for == 0 {
-            return None;
+        match self.asked_for {
+            0 => None,
+            1 if core::mem::take(&mut self.asked[self.latest]) => {
+                self.asked_for = 0;
+                Some(QueueId(self.latest as u16))
+            }
+            _ => self.take_of_several(),
         }
+    }
+
+    fn take_of_several(&mut self) -> Option<QueueId> {
         self.asked_for -= 1;
         let (before, from) = self.asked.split_at(self.first);
         let behind = from.iter().position(|&a| a).map(|at| at + self.first);

@@ -222,6 +222,13 @@ pub(crate) struct Bio {
     pub accepted: bool,
 }
 
+impl Bio {
+    #[inline(always)]
+    fn new(io: &Io, now: Instant, accepted: bool) -> Bio {
+        Bio { io: *io, next: None, account: None, alloc: now, entered: now, accepted }
+    }
+}
+
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -231,6 +238,13 @@ pub struct Request {
     pub op: Op,
     /// Sync in the sense of the device's profile ([`crate::device::Device::is_sync`]).
     pub sync: bool,
+    // What a request takes over from its I/O stands in the order of `Io`: neighbours are copied at a time.
+    /// Process that submitted the first bio.
+    pub proc: ProcId,
+    /// Group that pays.
+    pub group: GroupId,
+    /// Where it was submitted.
+    pub cpu: u32,
     /// First sector.
     pub start: Sectors,
     /// Length.
@@ -241,12 +255,6 @@ pub struct Request {
     pub flags: Flags,
     /// Priority of the I/O (legacy merges: the better of both).
     pub prio: IoPrio,
-    /// Process that submitted the first bio.
-    pub proc: ProcId,
-    /// Group that pays.
-    pub group: GroupId,
-    /// Where it was submitted.
-    pub cpu: u32,
     /// Its hardware queue.
     pub queue: QueueId,
     /// First bio.
@@ -263,7 +271,7 @@ pub struct Request {
 
 impl Request {
     /// A request without a bio.
-    #[inline]
+    #[inline(always)]
     fn bare(
         id: ReqId,
         io: &Io,
@@ -396,8 +404,7 @@ impl Requests {
     /// Stores a bio; `None` when the table is full.
     #[inline(always)]
     pub fn add_bio(&mut self, io: Io, now: Instant) -> Option<BioId> {
-        let bio = Bio { io, next: None, account: None, alloc: now, entered: now, accepted: false };
-        self.bios.insert(bio).map(BioId)
+        self.bios.insert_with(|_| Bio::new(&io, now, false)).map(BioId)
     }
 
     /// Makes a request of one stored bio; `None` when the table is full.
@@ -414,6 +421,26 @@ impl Requests {
         let made = |handle| {
             let bare = Request::bare(ReqId(handle), io, alloc, began, sync, queue);
             Request { first_io: Some(bio), last_io: Some(bio), ..bare }
+        };
+        self.requests.insert_with(made).map(ReqId)
+    }
+
+    /// Makes a request of an I/O that was accepted, and is issued at `issued` if it is not to wait; the table of bios
+    /// doubles when it is full.
+    #[inline(always)]
+    pub(crate) fn add_alone(
+        &mut self,
+        io: &Io,
+        now: Instant,
+        sync: bool,
+        queue: QueueId,
+        issued: Instant,
+    ) -> Option<ReqId> {
+        self.make_room_for_bio();
+        let bio = self.bios.insert_with(|_| Bio::new(io, now, true)).map(BioId);
+        let made = |handle| {
+            let bare = Request::bare(ReqId(handle), io, now, now, sync, queue);
+            Request { first_io: bio, last_io: bio, issued, ..bare }
         };
         self.requests.insert_with(made).map(ReqId)
     }
@@ -495,9 +522,8 @@ impl Requests {
     /// Frees a request but not its bios: the caller finishes them one by one.
     #[inline(always)]
     pub(crate) fn remove_keeping_bios(&mut self, id: ReqId) -> Option<BioId> {
-        let first = self[id].first_io;
-        self.requests.discard(id.0);
-        first
+        let first = self.requests.discard_with(id.0, |r| r.first_io);
+        first.expect("a request id is not used after completion")
     }
 
     #[inline(always)]
@@ -518,19 +544,22 @@ impl Requests {
     /// Frees a bio: whose it was, the account of the I/O it is a piece of, and the next of its request.
     #[inline(always)]
     pub(crate) fn end_bio(&mut self, id: BioId) -> (IoId, Option<Handle>, Option<BioId>) {
-        let Bio { io, account, next, .. } = self.bio_ref(id);
-        let left = (io.id, *account, *next);
-        self.bios.discard(id.0);
-        left
+        let left = self.bios.discard_with(id.0, |bio| (bio.io.id, bio.account, bio.next));
+        left.expect("a bio lives until its request is complete")
     }
 
     /// Stores a bio; the table doubles when it is full.
     #[inline(always)]
     pub(crate) fn store_bio(&mut self, io: Io, now: Instant) -> BioId {
-        if self.bios.len() == self.bios.capacity() {
+        self.make_room_for_bio();
+        self.add_bio(io, now).expect("the table has just grown")
+    }
+
+    #[inline(always)]
+    fn make_room_for_bio(&mut self) {
+        if self.bios.is_full() {
             self.bios.grow(self.bios.capacity().max(32) * 2);
         }
-        self.add_bio(io, now).expect("the table has just grown")
     }
 
     /// The flush machine's own command.

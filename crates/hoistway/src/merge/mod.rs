@@ -64,8 +64,7 @@ pub trait Merger {
 
     /// 3.1: a request may merge while it waits, holds data and is not flagged.
     fn mergeable(&self, id: ReqId) -> bool {
-        let r = &self.env().requests[id];
-        self.waits(id) && data(r.op) && !r.flags.any(never())
+        self.waits(id) && mergeable(&self.env().requests[id])
     }
 
     /// 3.1 between a bio and a request, without the scheduler's veto.
@@ -270,6 +269,12 @@ pub trait Merger {
             (absorbed, at) = (true, front);
         }
     }
+}
+
+/// 3.1 of a request that waits.
+#[inline]
+pub(crate) fn mergeable(r: &Request) -> bool {
+    data(r.op) && !r.flags.any(never())
 }
 
 /// Operations that carry data in an order that matters.

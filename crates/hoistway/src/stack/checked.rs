@@ -1,8 +1,8 @@
 //! The same inputs for callers of whom nobody knows whether they keep the rules: what [`Stack::handle`] asserts is
 //! an error here. The two inputs that each I/O takes have a way of their own, so that a border to another
-//! language need not make an [`Input`] of them.
+//! language need not make an [`Input`](super::Input) of them.
 
-use super::{Input, IoError, Stack, StackError};
+use super::{IoError, Stack, StackError};
 use crate::request::{Io, ReqId};
 use crate::unit::Instant;
 
@@ -28,7 +28,7 @@ impl Stack {
         Ok(())
     }
 
-    /// [`Input::Submit`].
+    /// [`Input::Submit`](super::Input::Submit).
     ///
     /// # Errors
     ///
@@ -37,10 +37,13 @@ impl Stack {
     #[inline(always)]
     pub fn try_submit(&mut self, now: Instant, io: Io) -> Result<(), StackError> {
         self.ready(now)?;
-        self.handle(now, Input::Submit(io))
+        self.go_to(now);
+        let result = self.submit(&io);
+        self.end_of_io();
+        result
     }
 
-    /// [`Input::Done`].
+    /// [`Input::Done`](super::Input::Done).
     ///
     /// # Errors
     ///
@@ -53,6 +56,9 @@ impl Stack {
         error: Option<IoError>,
     ) -> Result<(), StackError> {
         self.ready(now)?;
-        self.handle(now, Input::Done { req, error })
+        self.go_to(now);
+        let result = self.done(req, error);
+        self.end_of_io();
+        result
     }
 }

@@ -54,6 +54,12 @@ impl FlushMachine {
         }
     }
 
+    /// [`FlushMachine::kick_at`] is some time.
+    #[inline(always)]
+    pub fn has_timer(&self) -> bool {
+        self.blocked || self.kick_at.is_some()
+    }
+
     /// A command is with the device, or the next one's time is set: who comes now joins those that wait.
     pub fn next_is_to_come(&self) -> bool {
         self.command.is_some() || self.kick_at.is_some()

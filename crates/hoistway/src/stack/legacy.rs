@@ -255,7 +255,7 @@ impl Stack {
                     // schedulers of the other profile leave to its delayed rerun (mq-deadline behind a
                     // busier level) has it here too: else nothing would ever ask again.
                     if self.room.used == 0 && self.scheduler.next_timer().is_none() {
-                        self.arm_rerun();
+                        self.arm_rerun(QueueId(0));
                     }
                     return;
                 }

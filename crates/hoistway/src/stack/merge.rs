@@ -43,8 +43,7 @@ impl Merger for InStack<'_> {
     }
 
     fn waits(&self, id: ReqId) -> bool {
-        let state = &self.0.state[id.index()];
-        !state.started && state.steps == 0 && !state.flush_command
+        waits(&self.0.state[id.index()])
     }
 
     fn bio_joined(&mut self, bio: BioId, into: ReqId, side: Side) {
@@ -70,50 +69,61 @@ impl Merger for InStack<'_> {
     }
 }
 
+/// Has not begun, and belongs to no flush (3.1).
+#[inline(always)]
+pub(super) fn waits(state: &State) -> bool {
+    !state.started && state.steps == 0 && !state.flush_command
+}
+
 impl Stack {
     /// Tries to join the bio to a request; true if it did (the submitter then goes on).
     pub(super) fn try_merge(&mut self, bio: BioId, io: &Io) -> bool {
-        self.is_mq() && self.merge_with_plug(bio, io) || self.merge_with_waiting(bio, io)
+        if self.is_mq()
+            && let Some(partner) = self.partner_in_plug(self.context(bio), io)
+        {
+            self.join(bio, io, partner, true);
+            return true;
+        }
+        let partner = self.partner_that_waits(io);
+        partner.is_some_and(|partner| {
+            self.join(bio, io, partner, false);
+            true
+        })
     }
 
-    /// The same with what the scheduler has.
-    pub(super) fn merge_with_waiting(&mut self, bio: BioId, io: &Io) -> bool {
+    /// What the scheduler has that the bio may join, and on which side.
+    #[inline]
+    pub(super) fn partner_that_waits(&mut self, io: &Io) -> Option<(ReqId, Side)> {
         if self.entry.direct && self.held == 0 {
-            return false;
+            return None;
         }
-        let mut requests = InStack(self);
-        let Some((id, side)) = requests.find(io) else { return false };
-        requests.join_bio(bio, id, side);
-        requests.after_bio(id, side);
-        self.unplug_after_merge(io.flags);
-        self.passed(bio);
-        true
+        InStack(self).find(io)
     }
 
     /// 3.7: the newest request in the plug of the submitter, or of the worker.
-    pub(super) fn merge_with_plug(&mut self, bio: BioId, io: &Io) -> bool {
-        let newest = self.newest_in_plug(self.context(bio));
+    pub(super) fn partner_in_plug(&mut self, context: Context, io: &Io) -> Option<(ReqId, Side)> {
+        let id = self.newest_in_plug(context)?;
         let mut requests = InStack(self);
-        let Some(id) = newest.filter(|&id| requests.may_search(io) && requests.compatible(io, id))
-        else {
-            return false;
-        };
-        let Some(side) = adjacent(&requests.env().requests[id], io) else { return false };
-        if !requests.fits(id, io, side) {
-            return false;
+        if !requests.may_search(io) || !requests.compatible(io, id) {
+            return None;
         }
+        let side = adjacent(&requests.env().requests[id], io)?;
+        requests.fits(id, io, side).then_some((id, side))
+    }
+
+    /// The bio joins the request that was found for it.
+    pub(super) fn join(&mut self, bio: BioId, io: &Io, (id, side): (ReqId, Side), in_plug: bool) {
+        let mut requests = InStack(self);
         requests.join_bio(bio, id, side);
+        if !in_plug {
+            requests.after_bio(id, side);
+            self.unplug_after_merge(io.flags);
+        }
         self.passed(bio);
-        true
     }
 
     /// 3.5: a prepared request meets those that wait; true if it was absorbed.
     pub(super) fn merge_at_insertion(&mut self, new: ReqId) -> bool {
         InStack(self).merge_at_insertion(new)
-    }
-
-    /// 3.1: whether others may join the request.
-    pub(super) fn mergeable(&mut self, id: ReqId) -> bool {
-        InStack(self).mergeable(id)
     }
 }

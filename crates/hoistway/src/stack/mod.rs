@@ -47,7 +47,7 @@ use flush::FlushMachine;
 use knobs::PrioPolicy;
 pub use knobs::{IoStat, QUEUE_KNOBS};
 use legacy::Legacy;
-use mq::{HwQueue, Plug};
+use mq::{HwQueue, Plug, Reruns};
 
 use room::Room;
 pub use settings::QUEUE_TUNABLES;
@@ -141,7 +141,7 @@ pub enum Input {
 }
 
 /// Event that the stack hands to its caller.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Output {
     /// Hand this request to the device.
     Issue {
@@ -318,8 +318,7 @@ pub struct Stack {
     worker: Worker,
     legacy: Legacy,
     room: Room,
-    /// The earliest delayed rerun of a queue.
-    rerun_next: Option<Instant>,
+    reruns: Reruns,
 
     splits: Splits,
     agenda: Agenda,
@@ -336,6 +335,14 @@ pub struct Stack {
     drained: bool,
     /// The earliest timer, as of the end of the last call.
     wake: Option<Instant>,
+    /// Between submission and tag nothing has a say in an I/O but its own kind and the merge search: no controller, no
+    /// change, no policy for priorities. [`Stack::find_plain`] keeps it, called by all that alter what it depends on: those
+    /// who take another input than an I/O or a completion, and the end of a change. False where it could be true costs
+    /// time and nothing else.
+    plain: bool,
+    /// Besides there is no scheduler and nothing waits for anything, as of the end of the last call: an I/O that fits and
+    /// a request that comes back may pass in one step ([`Stack::pass`]). `settle` finds it out anew.
+    clear: bool,
     now: Instant,
     counters: Counters,
     /// Requests in the scheduler's hands.
@@ -430,7 +437,7 @@ impl Stack {
             worker: Worker::default(),
             legacy: Legacy::new(device.nr_requests),
             room: Room::default(),
-            rerun_next: None,
+            reruns: Reruns::default(),
             splits: Splits::new(),
             agenda: Agenda {
                 handovers: VecDeque::with_capacity(64),
@@ -445,12 +452,15 @@ impl Stack {
             told: 0,
             drained: true,
             wake: None,
+            plain: false,
+            clear: false,
             now: Instant::ZERO,
             counters: Counters::default(),
             held: 0,
             env: Env::new(device, requests, ios),
         };
         stack.tag_sets = stack.make_tag_sets();
+        stack.find_plain();
         stack
     }
 
@@ -469,6 +479,7 @@ impl Stack {
             stage.changed(self.now, &Change::GroupAdded(group), &mut self.env.cx());
         }
         self.controllers.insert(at, Installed { entry, stage });
+        self.find_plain();
     }
 
     /// Everything the stages see.
@@ -535,15 +546,37 @@ impl Stack {
     pub fn handle(&mut self, now: Instant, input: Input) -> Result<(), StackError> {
         self.advance(now);
         let result = match input {
-            Input::Submit(io) => self.submit(io),
+            Input::Submit(io) => self.submit(&io),
             Input::Done { req, error } => self.done(req, error),
             rarer => return self.handle_rarer(rarer),
         };
+        self.end_of_io();
+        result
+    }
+
+    /// What follows from the submission or the completion of an I/O.
+    #[inline(always)]
+    fn end_of_io(&mut self) {
         if !self.rests() {
             self.settle();
         }
         self.drained = false;
-        result
+    }
+
+    /// Settles what is not an I/O.
+    fn end_of_rarer(&mut self) {
+        self.find_plain();
+        self.settle();
+        self.drained = false;
+    }
+
+    /// What [`Stack::plain`] is to be, and so [`Stack::clear`].
+    fn find_plain(&mut self) {
+        self.plain = self.controllers.is_empty()
+            && self.is_mq()
+            && !self.hurries()
+            && self.prio_classes.is_empty();
+        self.clear = self.is_clear();
     }
 
     fn handle_rarer(&mut self, input: Input) -> Result<(), StackError> {
@@ -585,8 +618,7 @@ impl Stack {
                 Ok(())
             }
         };
-        self.settle();
-        self.drained = false;
+        self.end_of_rarer();
         result
     }
 
@@ -594,9 +626,9 @@ impl Stack {
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Output {
         debug_assert!(now >= self.now);
-        if let Some(output) = self.outputs.get(self.told) {
+        if let Some(&output) = self.outputs.get(self.told) {
             self.told += 1;
-            return output.clone();
+            return output;
         }
         self.outputs.clear();
         (self.told, self.drained) = (0, true);
@@ -609,8 +641,7 @@ impl Stack {
         self.advance(now);
         edit(&mut self.env);
         self.tell(&change);
-        self.settle();
-        self.drained = false;
+        self.end_of_rarer();
     }
 
     /// Adds a group below `parent`; drain the outputs if I/O is under way.
@@ -628,8 +659,7 @@ impl Stack {
         self.advance(now);
         self.tell(&Change::GroupRemoved(group));
         self.env.groups.remove(group);
-        self.settle();
-        self.drained = false;
+        self.end_of_rarer();
     }
 
     /// Adds a process.
@@ -641,9 +671,15 @@ impl Stack {
     /// it.
     #[inline(always)]
     fn advance(&mut self, now: Instant) {
+        self.check_turn(now);
+        self.go_to(now);
+    }
+
+    /// An input may come at `now`.
+    #[inline(always)]
+    fn check_turn(&self, now: Instant) {
         assert!(self.drained, "drain poll() until WaitUntil before the next input");
         assert!(now >= self.now, "time never goes back");
-        self.go_to(now);
     }
 
     #[inline(always)]

@@ -59,6 +59,47 @@ const FALLS_TO_0: u32 = 16;
 /// contention"; 5.8).
 const RERUN_DELAY: Nanos = Nanos::ms(3);
 
+/// The delayed reruns of all hardware queues.
+#[derive(Debug, Default)]
+pub(super) struct Reruns {
+    /// Queues that have one.
+    pending: usize,
+    /// The earliest, and how many queues have theirs at that time.
+    pub next: Option<Instant>,
+    at_next: usize,
+}
+
+impl Reruns {
+    /// The queue has one at `at`, unless it has one already.
+    fn arm(&mut self, q: &mut HwQueue, at: Instant) {
+        if q.rerun_at.is_none() {
+            q.rerun_at = Some(at);
+            self.pending += 1;
+            self.count(at);
+        }
+    }
+
+    fn count(&mut self, at: Instant) {
+        match self.next {
+            Some(next) if next < at => {}
+            Some(next) if next == at => self.at_next += 1,
+            _ => (self.next, self.at_next) = (Some(at), 1),
+        }
+    }
+
+    /// The one at `at` is no more; true if the next is to be found.
+    fn cleared(&mut self, at: Instant) -> bool {
+        self.pending -= 1;
+        self.at_next -= usize::from(self.next == Some(at));
+        self.at_next == 0
+    }
+
+    fn find_next(&mut self, queues: &Rows<QueueId, HwQueue>) {
+        (self.next, self.at_next) = (None, 0);
+        queues.iter().filter_map(|q| q.rerun_at).for_each(|at| self.count(at));
+    }
+}
+
 impl Stack {
     pub(super) fn plug(&mut self, proc: ProcId) -> &mut Plug {
         let at = proc.index();
@@ -155,8 +196,7 @@ impl Stack {
 
     /// Puts a new request where it belongs: the scheduler, or (`none`) straight to the device.
     #[inline(always)]
-    pub(super) fn insert_mq(&mut self, id: ReqId) {
-        let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
+    pub(super) fn insert_mq(&mut self, id: ReqId, queue: QueueId, sync: bool) {
         let several = self.env.device.hw_queues > 1;
         if self.entry.direct && (!self.env.runs.busy(queue) || (sync && several)) {
             self.issue_directly(id);
@@ -173,8 +213,7 @@ impl Stack {
             self.refused(id);
             return false;
         }
-        let queue = self.env.requests[id].queue;
-        self.issue(id);
+        let queue = self.issue(id);
         self.env.runs.sent(queue, true);
         true
     }
@@ -219,7 +258,7 @@ impl Stack {
     /// One run of a hardware queue (7.4).
     pub(super) fn run_queue(&mut self, queue: QueueId) {
         for _ in 0..2 {
-            if self.residual_head(queue).is_some() {
+            if !self.queues[queue].residual.is_empty() {
                 self.queues[queue].restart = true;
                 if !self.send_residual(queue) {
                     self.room.starved = true;
@@ -231,7 +270,7 @@ impl Stack {
             } else {
                 self.run_scheduler(queue);
             }
-            if self.residual_head(queue).is_none() {
+            if self.queues[queue].residual.is_empty() {
                 return;
             }
         }
@@ -264,6 +303,11 @@ impl Stack {
                 let tag_free = used < self.env.device.queue_depth;
                 if self.room.alone || (!tag_free && !self.env.device.overask) {
                     self.mark_restart(queue);
+                    break;
+                }
+                if self.held == 0 && self.entry.profile == Profile::MultiQueue {
+                    // It would say `Empty`, and nothing would have changed. What was made for the legacy profile may
+                    // count how often it is asked.
                     break;
                 }
                 match self.ask_scheduler(queue) {
@@ -329,16 +373,15 @@ impl Stack {
         let mut all = true;
         for i in 0..self.collected.len() {
             let id = self.collected[i];
-            let queue = self.env.requests[id].queue;
             if all && self.room() {
-                self.issue(id);
+                let queue = self.issue(id);
                 self.env.runs.sent(queue, true);
             } else if all {
                 all = false;
                 self.refused(id);
             } else {
                 self.residual_push(id, false);
-                self.mark_restart(queue);
+                self.mark_restart(self.env.requests[id].queue);
             }
         }
         self.collected.clear();
@@ -353,29 +396,32 @@ impl Stack {
             self.queues[queue].withheld = true;
             return;
         }
-        self.arm_rerun();
+        self.arm_rerun(queue);
     }
 
     /// A delay of d kept in ticks fires at the (ceil(d / tick) + 1)-th tick edge after now.
-    pub(super) fn arm_rerun(&mut self) {
+    pub(super) fn arm_rerun(&mut self, first: QueueId) {
+        let queues = self.queues.len();
+        if self.reruns.pending == queues {
+            return;
+        }
         let tick = self.env.device.tick.0.max(1);
         let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
         let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
-        for q in self.queues.iter_mut() {
-            q.rerun_at.get_or_insert(at);
+        self.reruns.arm(&mut self.queues[first], at);
+        if self.reruns.pending < queues {
+            self.queues.iter_mut().for_each(|q| self.reruns.arm(q, at));
         }
-        self.find_rerun_next();
     }
 
     /// `queue` has no delayed rerun any more.
+    #[inline]
     pub(super) fn clear_rerun(&mut self, queue: QueueId) {
-        if self.queues[queue].rerun_at.take().is_some() {
-            self.find_rerun_next();
+        if let Some(at) = self.queues[queue].rerun_at.take()
+            && self.reruns.cleared(at)
+        {
+            self.reruns.find_next(&self.queues);
         }
-    }
-
-    fn find_rerun_next(&mut self) {
-        self.rerun_next = self.queues.iter().filter_map(|q| q.rerun_at).min();
     }
 
     /// A request of `queue` was freed: its mark, and the marks of all if the device was short of room.
@@ -409,13 +455,13 @@ impl Stack {
     }
 
     #[inline(always)]
-    fn tag_set(&self, queue: QueueId) -> usize {
+    pub(super) fn tag_set(&self, queue: QueueId) -> usize {
         if self.entry.direct { 0 } else { usize::from(queue.0) }
     }
 
     /// Which tags the bio may have; `None`: any.
     #[inline(always)]
-    fn depth(&mut self, io: &Io) -> Option<u32> {
+    pub(super) fn depth(&mut self, io: &Io) -> Option<u32> {
         let sequence = io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA);
         if sequence || self.entry.direct {
             return None;
@@ -427,7 +473,6 @@ impl Stack {
     }
 
     /// One try for a tag; with it the bio becomes a request.
-    #[inline(always)]
     fn try_tag(&mut self, waiter: Waiter) -> bool {
         let Waiter { bio, queue, depth } = waiter;
         let (set, cpu) = (self.tag_set(queue), self.env.requests.bio(bio).cpu);
@@ -437,12 +482,18 @@ impl Stack {
     }
 
     /// Takes a tag for the bio, or puts its submitter to sleep (section 6).
-    #[inline(always)]
     pub(super) fn get_tag(&mut self, bio: BioId, io: &Io) {
         let queue = self.env.device.queue_of(io.cpu);
         let waiter = Waiter { bio, queue, depth: self.depth(io) };
-        if !self.try_tag(waiter) && self.sleep_unless_freed(waiter) {
-            self.carrier_sleeps(bio);
+        if !self.try_tag(waiter) {
+            self.wait_for_tag(waiter);
+        }
+    }
+
+    /// Nothing was free: one more try, and sleep.
+    pub(super) fn wait_for_tag(&mut self, waiter: Waiter) {
+        if self.sleep_unless_freed(waiter) {
+            self.carrier_sleeps(waiter.bio);
         }
     }
 

@@ -19,7 +19,22 @@ pub(super) struct Holder {
 }
 
 impl Stack {
-    pub(super) fn submit(&mut self, mut io: Io) -> Result<(), StackError> {
+    #[inline]
+    pub(super) fn submit(&mut self, io: &Io) -> Result<(), StackError> {
+        let data = matches!(io.op, Op::Read | Op::Write);
+        if self.plain && data && !io.flags.any(Flags::PREFLUSH | Flags::FUA) {
+            let most = self.max_sectors();
+            if self.fits_alone(io, most) {
+                self.queued(io);
+                self.pass_plain(io);
+                return Ok(());
+            }
+        }
+        self.submit_any(*io)
+    }
+
+    /// The same, whatever has a say in it.
+    fn submit_any(&mut self, mut io: Io) -> Result<(), StackError> {
         let barrier = io.flags.any(Flags::BARRIER);
         let empty = io.sectors.0 == 0 && io.flags.any(Flags::PREFLUSH | Flags::BARRIER);
         let pure_flush = io.op == Op::Flush || empty;
@@ -47,48 +62,83 @@ impl Stack {
                 return Ok(());
             }
         }
-        let plain = self.is_plain(&io);
         let bio = self.env.requests.store_bio(io, self.now);
-        if plain {
-            self.pass_plain(bio, &io);
-        } else {
-            self.enter(bio, PathStep::Gate1(0));
-        }
+        self.enter(bio, PathStep::Gate1(0));
         Ok(())
     }
 
     #[inline(always)]
-    pub(super) fn queued(&mut self, io: &Io) {
+    fn queued(&mut self, io: &Io) {
         self.counters.submitted += 1;
+        if self.env.trace.is_on() {
+            self.trace_queued(io);
+        }
+    }
+
+    pub(super) fn trace_queued(&mut self, io: &Io) {
         let Io { id, proc, group, op, start, sectors, .. } = *io;
         self.env.trace.emit(self.now, Event::Queued { io: id.0, proc, group, op, start, sectors });
     }
 
-    /// Between submission and tag nothing has a say in this I/O but the merge search: no controller, no change, and it
-    /// is one request.
+    /// What [`Stack::enter`] does with a bio in which nobody has a say ([`Stack::plain`]), which fits and is no flush: with
+    /// a tag at hand request and bio are made in one step.
     #[inline(always)]
-    pub(super) fn is_plain(&self, io: &Io) -> bool {
-        let device = &self.env.device;
-        self.controllers.is_empty()
-            && self.is_mq()
-            && !self.hurries()
-            && matches!(io.op, Op::Read | Op::Write | Op::Flush)
-            && io.segments <= device.max_segments
-            && first_piece(io, device, self.max_sectors()) == io.sectors
-    }
-
-    /// What [`Stack::enter`] does with a plain bio.
-    #[inline(always)]
-    fn pass_plain(&mut self, bio: BioId, io: &Io) {
+    fn pass_plain(&mut self, io: &Io) {
         self.count(io, true);
-        let joins = self.plugged(io.proc) && self.merge_with_plug(bio, io);
-        if !joins && !self.merge_with_waiting(bio, io) {
-            self.get_tag(bio, io);
+        let context = Context::Proc(io.proc);
+        let plugged = self.plugged(io.proc);
+        let partner = match plugged.then(|| self.partner_in_plug(context, io)).flatten() {
+            Some(partner) => Some((partner, true)),
+            None => self.partner_that_waits(io).map(|partner| (partner, false)),
+        };
+        if let Some((partner, in_plug)) = partner {
+            let bio = self.env.requests.store_bio(*io, self.now);
+            return self.join(bio, io, partner, in_plug);
         }
+        let queue = self.env.device.queue_of(io.cpu);
+        let depth = self.depth(io);
+        let set = self.tag_set(queue);
+        let Some(tag) = self.tag_sets[set].take(io.cpu, depth) else {
+            let bio = self.env.requests.store_bio(*io, self.now);
+            return self.wait_for_tag(Waiter { bio, queue, depth });
+        };
+        let sync = self.env.device.is_sync(io.op, io.flags);
+        let id = self.env.requests.add_alone(io, self.now, sync, queue, Instant::ZERO);
+        let id = id.expect("there are at least as many slots as tags");
+        self.state[id.index()] = State { tag, ..State::default() };
+        if plugged {
+            self.add_to_plug(id, context);
+        } else {
+            self.insert_mq(id, queue, sync);
+        }
+        self.outputs.push(Output::Accepted { io: io.id });
     }
 
+    /// [`Stack::check`] has nothing against the I/O, it has the segments that it says, and is one request of at most `most`
+    /// sectors if it has data (multi-queue profile).
     #[inline(always)]
-    pub(super) fn check(&self, io: &Io) -> Result<(), StackError> {
+    pub(super) fn fits_alone(&self, io: &Io, most: Sectors) -> bool {
+        let device = &self.env.device;
+        let sectors = io.sectors.0;
+        let most = match io.op {
+            Op::Read | Op::Write => most.0,
+            Op::Flush => u64::MAX,
+            Op::Discard | Op::WriteZeroes => return false,
+        };
+        let (chunk, segments) = (device.chunk_sectors.0, u64::from(io.segments));
+        let end = io.start.0.checked_add(sectors);
+        (sectors > 0 || io.op == Op::Flush)
+            && sectors <= most
+            && end.is_some_and(|end| end <= device.capacity.0)
+            && segments.wrapping_sub(1) < sectors.clamp(1, 1 << 30)
+            && io.segments <= device.max_segments
+            && (chunk == 0 || io.op == Op::Flush || sectors <= chunk - io.start.0 % chunk)
+            && !io.flags.any(Flags::BARRIER)
+            && io.group.index() < self.env.groups.len()
+            && (io.proc == ProcId::NONE || self.check_proc(io.proc).is_ok())
+    }
+
+    fn check(&self, io: &Io) -> Result<(), StackError> {
         let device = &self.env.device;
         let empty = io.sectors.0 == 0 && io.op != Op::Flush;
         let end = io.start.0.checked_add(io.sectors.0);
@@ -239,7 +289,6 @@ impl Stack {
 
     /// The bio joined a request or has one of its own: the rest of a split I/O follows, or the
     /// submitter, or the worker, goes on.
-    #[inline(always)]
     pub(super) fn passed(&mut self, bio: BioId) {
         let account = self.env.requests.bio_ref(bio).account;
         let Some(rest) = account.and_then(|account| self.splits.next_piece(account)) else {
@@ -252,7 +301,6 @@ impl Stack {
         self.agenda.reenter.push_front((next, PathStep::Gate1(0)));
     }
 
-    #[inline(always)]
     fn accept(&mut self, bio: BioId) {
         let b = self.env.requests.bio_mut(bio);
         let (id, proc) = (b.io.id, b.io.proc);
@@ -283,7 +331,6 @@ impl Stack {
     }
 
     /// A tag is there: the bio becomes a request.
-    #[inline(always)]
     pub(super) fn start(&mut self, bio: BioId, queue: QueueId, tag: Tag) {
         let b = self.env.requests.bio_ref(bio);
         let (alloc, flags) = (b.alloc, b.io.flags);
@@ -299,7 +346,7 @@ impl Stack {
             let context = self.context(bio);
             match self.plug_of(context).is_some_and(|p| p.open) && !self.ending {
                 true => self.add_to_plug(id, context),
-                false => self.insert_mq(id),
+                false => self.insert_mq(id, queue, sync),
             }
         }
         self.passed(bio);
@@ -314,30 +361,39 @@ impl Stack {
     }
 
     /// The same of a request that the scheduler knows.
+    #[inline(always)]
     fn insert_prepared(&mut self, id: ReqId, at: At) -> crate::sched::Run {
         let now = self.now;
+        let mut cx = self.env.cx();
         let open = match self.entry.search {
-            Search::Elevator if at == At::Tail => self.scheduler.open(id, &self.env.cx()),
+            Search::Elevator if at == At::Tail => self.scheduler.open(id, &cx),
             Search::Elevator | Search::Own => Open::Closed,
         };
-        if open == Open::Full && self.is_mq() && self.merge_at_insertion(id) {
-            return crate::sched::Run::Usual;
+        // Where the scheduler holds nothing there is nobody to meet.
+        if open == Open::Full && self.held > 0 && cx.device.profile == Profile::MultiQueue {
+            if self.merge_at_insertion(id) {
+                return crate::sched::Run::Usual;
+            }
+            cx = self.env.cx();
         }
-        self.state[id.index()].place = RequestPlace::Queued;
+        let run = self.scheduler.insert(now, id, at, &mut cx);
         self.held += 1;
-        let run = self.scheduler.insert(now, id, at, &mut self.env.cx());
+        let state = &mut self.state[id.index()];
+        state.place = RequestPlace::Queued;
+        let waits = super::merge::waits(state);
         let r = &self.env.requests[id];
-        let event =
-            Event::Inserted { req: id.slot(), proc: r.proc, start: r.start, sectors: r.sectors };
-        if open != Open::Closed && self.mergeable(id) {
-            let end = self.env.requests[id].end();
-            self.elevator.add(id.slot(), end);
+        if open != Open::Closed && waits && crate::merge::mergeable(r) {
+            self.elevator.add(id.slot(), r.end());
         }
-        self.env.trace.emit(now, event);
+        if self.env.trace.is_on() {
+            let &Request { proc, start, sectors, .. } = r;
+            self.env.trace.emit(now, Event::Inserted { req: id.slot(), proc, start, sectors });
+        }
         run
     }
 
     /// Asks the scheduler for a request; in a hurry for any.
+    #[inline]
     pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> Dispatch {
         // `none` holds nothing back, and each of its hardware queues is asked for its own.
         let answer = if self.hurries() && !self.entry.direct {
@@ -373,6 +429,7 @@ impl Stack {
     }
 
     /// Requests that are closed to merging leave its index.
+    #[inline(always)]
     fn take_closed(&mut self) {
         while let Some(slot) = self.env.closed.pop() {
             self.elevator.remove(slot);
@@ -402,16 +459,9 @@ impl Stack {
         }
     }
 
-    /// Hands a request to the device. The caller has checked the room.
-    #[inline(always)]
-    pub(super) fn issue(&mut self, id: ReqId) {
-        let queue = self.hand_over(id);
-        self.outputs.push(Output::Issue { req: id, queue });
-    }
-
-    /// The same without telling the caller.
-    #[inline(always)]
-    pub(super) fn hand_over(&mut self, id: ReqId) -> QueueId {
+    /// Hands a request to the device, of whose queue it is. The caller has checked the room.
+    #[inline]
+    pub(super) fn issue(&mut self, id: ReqId) -> QueueId {
         let now = self.now;
         let r = self.env.requests.get_mut(id);
         r.issued = now;
@@ -431,8 +481,11 @@ impl Stack {
                 c.stage.issue(now, id, &mut self.env.cx());
             }
         }
-        let req = id.slot();
-        self.env.trace.emit(now, Event::Issued { req, queue, proc, op, start, sectors });
+        if self.env.trace.is_on() {
+            let req = id.slot();
+            self.env.trace.emit(now, Event::Issued { req, queue, proc, op, start, sectors });
+        }
+        self.outputs.push(Output::Issue { req: id, queue });
         queue
     }
 

@@ -231,6 +231,7 @@ impl Stack {
             self.agenda.reenter.extend(these);
         }
         self.frozen.clear();
+        self.find_plain();
         true
     }
 

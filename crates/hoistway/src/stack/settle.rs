@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// The earlier of two times, `None` being never.
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Stack {
     /// Works off everything that follows from an input in the same instant.
     pub(super) fn settle(&mut self) {
@@ -14,6 +22,7 @@ impl Stack {
             let now = self.now;
             self.wake = self.next_timer();
             if self.wake.is_none_or(|due| due > now) {
+                self.clear = self.is_clear();
                 return;
             }
             self.fire_timers(|due| due <= now);
@@ -68,17 +77,19 @@ impl Stack {
     /// The earliest time at which anything must be done.
     fn next_timer(&self) -> Option<Instant> {
         let mut next = self.scheduler.next_timer();
-        let mut consider = |at: Option<Instant>| {
-            if let Some(at) = at {
-                next = Some(next.map_or(at, |n: Instant| n.min(at)));
-            }
-        };
         for c in &self.controllers {
-            consider(c.stage.next_timer());
+            next = earlier(next, c.stage.next_timer());
         }
-        consider(self.rerun_next);
-        consider(self.flush.kick_at());
-        consider(self.legacy.unplug_at());
+        // Most of the time there is none of these.
+        if self.reruns.next.is_some() {
+            next = earlier(next, self.reruns.next);
+        }
+        if self.flush.has_timer() {
+            next = earlier(next, self.flush.kick_at());
+        }
+        if self.legacy.unplug_at().is_some() {
+            next = earlier(next, self.legacy.unplug_at());
+        }
         next
     }
 
@@ -103,7 +114,7 @@ impl Stack {
                 );
             }
         }
-        if self.rerun_next.is_some_and(&due) {
+        if self.reruns.next.is_some_and(&due) {
             for queue in self.queues.ids() {
                 if self.queues[queue].rerun_at.is_some_and(&due) {
                     self.clear_rerun(queue);
@@ -128,18 +139,25 @@ impl Stack {
         self.entry.direct
             && self.held == 0
             && self.nothing_follows()
-            && self.rerun_next.is_none()
+            && self.reruns.next.is_none()
             && self.flush.kick_at().is_none()
             && self.wake.is_none()
     }
 
-    /// The same of an I/O that has nothing to do with flushes, at `now`: when the next one is issued it does not move.
+    /// Nothing but the flush machine, merging and want of room could hold an I/O up that comes at `now`, and no timer is
+    /// due before. When the next flush is issued does not move with it.
     #[inline(always)]
-    pub(super) fn rests_beside_flushes(&self, now: Instant) -> bool {
+    pub(super) fn clear_at(&self, now: Instant) -> bool {
+        self.clear && self.wake.is_none_or(|due| due > now)
+    }
+
+    /// What [`Stack::clear`] is to be.
+    #[inline]
+    pub(super) fn is_clear(&self) -> bool {
         self.entry.direct
+            && self.plain
             && self.held == 0
             && self.nothing_follows()
-            && self.rerun_next.is_none()
-            && self.wake.is_none_or(|due| due > now)
+            && self.reruns.next.is_none()
     }
 }

@@ -152,6 +152,19 @@ impl TagSet {
         }
     }
 
+    /// Frees a tag of a set that nobody waits for.
+    #[inline(always)]
+    pub fn free_unawaited(&mut self, cpu: u32, tag: Tag) {
+        debug_assert!(self.waiting == 0);
+        match &mut self.pool {
+            TagPool::Numbered(words) => {
+                words.put(tag);
+                words.freed_by(cpu, tag);
+            }
+            TagPool::Counted { used, .. } => *used -= 1,
+        }
+    }
+
     /// Wakes the oldest of the next list that has any.
     fn wake(&mut self, woken: &mut VecDeque<Waiter>) {
         for _ in 0..LISTS {

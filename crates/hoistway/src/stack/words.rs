@@ -15,7 +15,7 @@ const MOST_HINTS: usize = 4096;
 /// One word of places, a bit each.
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
-    /// Not to be had.
+    /// Not to be had; that goes for places beyond the end too.
     taken: u64,
     /// Taken bits that fall at the next fold: a place just freed is used again only when its word offers
     /// nothing else.
@@ -28,6 +28,8 @@ pub(super) struct Words {
     size: u32,
     /// Places per word, a power of two up to 64.
     places: u32,
+    /// Its logarithm.
+    shift: u32,
     /// A depth is one within the whole set (Linux 6.17 and later), not within each word.
     whole: bool,
     round_robin: bool,
@@ -43,12 +45,15 @@ impl Words {
         let places = word_places(device.tags_made_for.max(device.nr_requests));
         let round_robin = device.tags_round_robin;
         let first_hint = if round_robin { 0 } else { device.tag_hint % device.nr_requests };
+        let (size, count) = (device.nr_requests, device.nr_requests.div_ceil(places));
+        let word = |at| Word { taken: !low_bits(places.min(size - at * places)), freed: 0 };
         Words {
-            size: device.nr_requests,
+            size,
             places,
+            shift: places.trailing_zeros(),
             whole: device.tags == Tags::Plain,
             round_robin,
-            words: vec![Word::default(); device.nr_requests.div_ceil(places) as usize].into(),
+            words: (0..count).map(word).collect(),
             hints: vec![first_hint; 1],
             first_hint,
         }
@@ -61,34 +66,49 @@ impl Words {
             self.hints.resize(cpu + 1, self.first_hint);
         }
         let hint = self.hints[cpu];
+        if depth.is_none() && !self.round_robin {
+            // As most of the time: the first free place of the word of the hint.
+            let at = hint >> self.shift;
+            let word = &mut self.words[at as usize];
+            if word.taken != u64::MAX {
+                let tag = (at << self.shift) + word.take_first(!word.taken);
+                if tag == hint {
+                    self.hints[cpu] = self.behind(tag);
+                }
+                return Some(tag);
+            }
+        }
         let found = self.find(hint, depth);
         self.hints[cpu] = match found {
             None => 0,
-            Some(tag) if tag == hint || self.round_robin => {
-                if tag + 2 >= self.size {
-                    0
-                } else {
-                    tag + 1
-                }
-            }
+            Some(tag) if tag == hint || self.round_robin => self.behind(tag),
             Some(_) => hint,
         };
         found
     }
 
+    /// The hint behind a tag.
+    fn behind(&self, tag: u32) -> u32 {
+        if tag + 2 >= self.size { 0 } else { tag + 1 }
+    }
+
     fn find(&mut self, hint: u32, depth: Option<u32>) -> Option<u32> {
         let count = self.words.len() as u32;
-        let mut at = hint / self.places;
+        let mut at = hint >> self.shift;
         let mut from = match depth {
             None if !self.round_robin => 0,
-            _ => hint % self.places,
+            _ => low_bits(hint % self.places),
         };
+        // Without a depth round robin does not go back within the word of the hint.
+        let back = depth.is_some() || !self.round_robin;
         for _ in 0..count {
-            let seen = self.seen(at, depth);
-            // Without a depth round robin does not go back within the word of the hint.
-            let back = depth.is_some() || !self.round_robin;
+            let seen = match depth {
+                None => u64::MAX,
+                Some(d) if self.whole => low_bits(d.saturating_sub(at << self.shift)),
+                Some(d) => low_bits(d),
+            };
             if let Some(place) = self.words[at as usize].take(seen, from, back) {
-                return Some(at * self.places + place);
+                return Some((at << self.shift) + place);
             }
             from = 0;
             at = if at + 1 == count { 0 } else { at + 1 };
@@ -97,25 +117,21 @@ impl Words {
     }
 
     /// The places of word `at` that a submitter of that depth sees.
-    fn seen(&self, at: u32, depth: Option<u32>) -> u32 {
+    fn seen(&self, at: u32, depth: u32) -> u32 {
         let before = at * self.places;
         let places = self.places.min(self.size - before);
-        match depth {
-            None => places,
-            Some(d) if self.whole => places.min(d.saturating_sub(before)),
-            Some(d) => places.min(d),
-        }
+        places.min(if self.whole { depth.saturating_sub(before) } else { depth })
     }
 
     /// How many places a submitter of that depth sees in all.
     pub fn reach(&self, depth: u32) -> u32 {
-        (0..self.words.len() as u32).map(|at| self.seen(at, Some(depth))).sum()
+        (0..self.words.len() as u32).map(|at| self.seen(at, depth)).sum()
     }
 
     /// Frees a place that `cpu` had asked for; [`Words::freed_by`] follows.
     pub fn put(&mut self, tag: u32) {
-        let word = &mut self.words[(tag / self.places) as usize];
-        let bit = 1 << (tag % self.places);
+        let word = &mut self.words[(tag >> self.shift) as usize];
+        let bit = 1 << (tag & (self.places - 1));
         debug_assert!(word.taken & bit != 0 && word.freed & bit == 0, "tag {tag} was in use");
         word.freed |= bit;
     }
@@ -134,16 +150,15 @@ impl Words {
 }
 
 impl Word {
-    /// Takes one of the first `seen` places, from `from` on and, with `back`, then from the beginning.
-    fn take(&mut self, seen: u32, from: u32, back: bool) -> Option<u32> {
+    /// Takes one of the places `seen`, the first that is not `before` and, with `back`, then the first of all.
+    #[inline]
+    fn take(&mut self, seen: u64, before: u64, back: bool) -> Option<u32> {
         loop {
-            let free = !self.taken & low_bits(seen);
-            let ahead = free & !low_bits(from);
+            let free = !self.taken & seen;
+            let ahead = free & !before;
             let bits = if ahead == 0 && back { free } else { ahead };
             if bits != 0 {
-                let place = bits.trailing_zeros();
-                self.taken |= 1 << place;
-                return Some(place);
+                return Some(self.take_first(bits));
             }
             if self.freed == 0 {
                 return None;
@@ -151,6 +166,16 @@ impl Word {
             // Also when nothing of it will help: the next one to ask sees it.
             self.taken &= !core::mem::take(&mut self.freed);
         }
+    }
+}
+
+impl Word {
+    /// Takes the first of `free`, which there is.
+    #[inline(always)]
+    fn take_first(&mut self, free: u64) -> u32 {
+        let place = free.trailing_zeros();
+        self.taken |= 1 << place;
+        place
     }
 }
 

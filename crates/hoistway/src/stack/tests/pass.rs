@@ -111,7 +111,7 @@ impl Pair {
                 "{:?}",
                 (
                     (&s.env, s.env.trace.digest(), &s.stats, s.counters, s.now, s.wake, s.held),
-                    (&s.state, &s.queues, &s.tag_sets, &s.room, s.rerun_next, &s.flush),
+                    (&s.state, &s.queues, &s.tag_sets, &s.room, &s.reruns, &s.flush),
                     (&s.agenda, &s.frozen, &s.scheduler),
                 )
             )

@@ -1,10 +1,10 @@
 //! The stack, the drive behind it, and the clock of a replay.
 
 use super::NEVER;
-use crate::drive::{Adapter, DriveOutput};
+use crate::drive::{Adapter, Command, DriveOutput};
 use crate::world::Job;
 use crate::world::control::{Gauges, add_groups, install};
-use crate::world::machine::{command_of, request_of};
+use crate::world::machine::{command_of, request_of, tag_of};
 use crate::world::record::{DeviceStats, Served};
 use crate::world::step::{Recorder, Step};
 use hoistway::stack::{IoError, StackError};
@@ -161,34 +161,45 @@ impl<R: Recorder> Core<R> {
         };
         self.timeline = mix(self.timeline, r.start.0, self.now);
         self.stats.done(self.now, &served);
-        match self.stack.pass_back(self.now, req) {
-            Some(io) => owner.finished(self.now, io, None),
-            None => self.input(Input::Done { req, error: None }, owner),
+        if let Some(io) = self.stack.pass_back(self.now, req) {
+            return owner.finished(self.now, io, None);
         }
+        if let Err(error) = self.stack.try_done(self.now, req, None) {
+            refuses(&error);
+        }
+        self.drain(owner);
     }
 
     /// Tells the stack something that it cannot refuse, and carries out what it says.
     #[inline]
     pub fn input(&mut self, input: Input, owner: &mut impl Owner) {
         if let Err(error) = self.stack.handle(self.now, input) {
-            panic!("the stack refuses what the world must never say: {error:?}");
+            refuses(&error);
         }
         self.drain(owner);
     }
 
-    /// Submits an I/O of the recording.
+    /// Submits an I/O of the recording. True: it met nobody, and was accepted and issued on the way; otherwise
+    /// [`Core::submit_whole`] is to follow.
     #[inline]
-    pub fn submit(&mut self, io: Io, owner: &mut impl Owner) -> Result<(), JobError> {
+    pub fn submit(&mut self, io: &Io) -> bool {
         if R::LISTENS {
-            self.recorder.step(self.now, Step::Submit(&io));
+            self.recorder.step(self.now, Step::Submit(io));
         }
-        if let Some(req) = self.stack.pass_alone(self.now, &io) {
-            self.issue(req);
-            owner.accepted(self.now, io.id);
-            return Ok(());
+        let passed = self.stack.pass_alone(self.now, io);
+        if let Some(req) = passed {
+            let Io { op, start, sectors, .. } = *io;
+            let (tag, start, len) = (tag_of(req), start.bytes().0, sectors.bytes().0);
+            // Forced unit access does not pass alone.
+            self.issue(io.proc, Command { tag, op, start, len, fua: false }, req);
         }
+        passed.is_some()
+    }
+
+    #[inline]
+    pub fn submit_whole(&mut self, io: Io, owner: &mut impl Owner) -> Result<(), JobError> {
         let (op, start, sectors) = (io.op, io.start, io.sectors);
-        let result = self.stack.handle(self.now, Input::Submit(io));
+        let result = self.stack.try_submit(self.now, io);
         self.drain(owner);
         result.map_err(|error| refused(op, start, sectors, error))
     }
@@ -212,7 +223,10 @@ impl<R: Recorder> Core<R> {
     fn drain(&mut self, owner: &mut impl Owner) {
         loop {
             match self.stack.poll(self.now) {
-                Output::Issue { req, .. } => self.issue(req),
+                Output::Issue { req, .. } => {
+                    let r = self.stack.request(req);
+                    self.issue(r.proc, command_of(r), req);
+                }
                 Output::Accepted { io } => owner.accepted(self.now, io),
                 Output::Finished { io, result } => owner.finished(self.now, io, result.err()),
                 Output::Delay { proc, until } => owner.delayed(proc, until),
@@ -225,11 +239,9 @@ impl<R: Recorder> Core<R> {
     }
 
     #[inline]
-    fn issue(&mut self, req: ReqId) {
-        let r = self.stack.request(req);
-        let command = command_of(r);
+    fn issue(&mut self, proc: ProcId, command: Command, req: ReqId) {
         if R::LISTENS {
-            self.recorder.step(self.now, Step::Issue { proc: r.proc, command });
+            self.recorder.step(self.now, Step::Issue { proc, command });
         }
         self.sequential[req.index()] =
             self.stats.issue(self.now, command.op, command.start, command.len);
@@ -237,6 +249,11 @@ impl<R: Recorder> Core<R> {
         self.adapter.handle(self.now, command);
         self.touched = true;
     }
+}
+
+#[cold]
+fn refuses(error: &StackError) -> ! {
+    panic!("the stack refuses what the world must never say: {error:?}");
 }
 
 #[cold]

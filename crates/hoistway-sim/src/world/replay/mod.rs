@@ -258,7 +258,9 @@ impl Owner for Actors {
     fn finished(&mut self, now: Instant, io: IoId, error: Option<IoError>) {
         let slot = io.0 as usize;
         let flight = &mut self.flights[slot];
-        self.fault = self.fault.or(error);
+        if error.is_some() {
+            self.fault = self.fault.or(error);
+        }
         flight.left -= 1;
         if flight.left > 0 {
             return;
@@ -339,6 +341,8 @@ struct Replay<'a, F, R> {
     groups: Vec<GroupId>,
     /// The next recorded step, read already.
     coming: Option<Arrival>,
+    /// When it is due by itself.
+    arrival: Instant,
     at_end: bool,
 }
 
@@ -386,9 +390,9 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
             fault: None,
         };
         let ended = Ended::default();
-        let (coming, at_end) = (None, false);
+        let (coming, arrival, at_end) = (None, NEVER, false);
         let scene = Scene { core, actors, ended };
-        let mut replay = Replay { job, options, feed, scene, groups, coming, at_end };
+        let mut replay = Replay { job, options, feed, scene, groups, coming, arrival, at_end };
         let many = replay.feed.at_once();
         replay.know(many);
         Ok(replay)
@@ -437,8 +441,14 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
     fn read(&mut self) -> Result<(), JobError> {
         self.coming = self.feed.next()?;
         match &self.coming {
-            None => self.at_end = true,
+            None => {
+                self.arrival = NEVER;
+                self.at_end = true;
+            }
             Some(arrival) => {
+                if !self.scene.actors.closed {
+                    self.arrival = arrival.at;
+                }
                 self.scene.ended.last = arrival.at;
                 let proc = arrival.proc;
                 if proc as usize >= self.scene.actors.all.len() {
@@ -459,17 +469,18 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
             if self.scene.actors.closed {
                 self.look_ahead()?;
             }
-            let arrival = match &self.coming {
-                Some(a) if !self.scene.actors.closed => a.at,
-                _ => NEVER,
-            };
             let ready = self.scene.actors.ready.peek().map_or(NEVER, |r| r.0.0);
-            let at = self.scene.core.next().min(ready).min(arrival);
-            // Timers of controllers go on for ever.
-            if at == NEVER || (self.at_end && self.open() == 0) {
+            let at = self.scene.core.next().min(ready).min(self.arrival);
+            if at == NEVER {
                 return Ok(());
             }
-            self.check_end(at)?;
+            if self.at_end {
+                // Timers of controllers go on for ever.
+                if self.open() == 0 {
+                    return Ok(());
+                }
+                self.check_end(at)?;
+            }
             events += 1;
             if events >= WATCH {
                 events = 0;
@@ -517,11 +528,7 @@ impl<'a, F: Feed, R: Recorder> Replay<'a, F, R> {
     }
 
     /// What is under way at the end of the recording ends.
-    #[inline]
     fn check_end(&self, at: Instant) -> Result<(), JobError> {
-        if !self.at_end {
-            return Ok(());
-        }
         let last = self.scene.actors.last_end.max(self.scene.ended.last);
         if at < last || at - last < PATIENCE {
             return Ok(());
@@ -633,7 +640,9 @@ impl<R: Recorder> Scene<R> {
                 let number = actor.pacer.submitted(now);
                 let since = if self.actors.closed { now } else { arrival.at };
                 self.ended.submitted += 1;
-                let left = arrival.sectors.div_ceil(most).max(1) as u32;
+                // A division is dear.
+                let whole = arrival.sectors <= most;
+                let left = if whole { 1 } else { arrival.sectors.div_ceil(most) as u32 };
                 let (proc, bytes) = (arrival.proc, arrival.sectors * 512);
                 self.actors.take_flight(ReplayedIo { since, proc, bytes, left, number })
             }
@@ -661,11 +670,15 @@ impl<R: Recorder> Scene<R> {
             prio: if arrival.prio == IoPrio::NONE { actor.prio } else { arrival.prio },
         };
         let more = sectors < arrival.sectors;
-        self.actors.submission = slot;
-        self.actors.accepted = false;
-        self.core.submit(io, &mut self.actors)?;
-        self.actors.submission = u32::MAX;
-        if !self.actors.accepted {
+        let mut accepted = self.core.submit(&io);
+        if !accepted {
+            self.actors.submission = slot;
+            self.actors.accepted = false;
+            self.core.submit_whole(io, &mut self.actors)?;
+            self.actors.submission = u32::MAX;
+            accepted = self.actors.accepted;
+        }
+        if !accepted {
             self.actors.all[arrival.proc as usize].blocked = true;
         } else if more {
             self.actors.arm(now, arrival.proc);

@@ -24,7 +24,7 @@ pub struct Cx<'a> {
     /// Queue runs a stage asks for, and what it may know about the queues.
     pub runs: &'a mut Runs,
     /// Requests that nothing may join any more, by slot.
-    closed: &'a mut Vec<u32>,
+    pub(crate) closed: &'a mut Vec<u32>,
 }
 
 impl Cx<'_> {
@@ -70,12 +70,14 @@ impl Runs {
     }
 
     /// Asks for a run of `queue`.
+    #[inline]
     pub fn ask(&mut self, queue: QueueId) {
         self.work[usize::from(queue.0)] = true;
         self.ask_in_place(queue);
     }
 
     /// Asks for a run of `queue` by the submitter itself, past the work item: a delayed run stays pending.
+    #[inline]
     pub fn ask_in_place(&mut self, queue: QueueId) {
         let at = usize::from(queue.0);
         let before = core::mem::replace(&mut self.asked[at], true);

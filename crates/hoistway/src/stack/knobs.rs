@@ -222,7 +222,7 @@ impl Stack {
     }
 
     /// Counts a bio that has left gate 1. The later pieces of a split I/O count as I/Os, not bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&mut self, io: &Io, first: bool) {
         let index = io.group.index();
         let bytes = if first { io.sectors.bytes().0 } else { 0 };

@@ -378,6 +378,12 @@ impl Stack {
         }
     }
 
+    /// Some barrier is on its way.
+    #[inline(always)]
+    pub(super) fn barrier_exists(&self) -> bool {
+        self.legacy.barrier.is_some()
+    }
+
     /// A completion that belongs to a barrier; true if it did (and the request is taken care of).
     pub(super) fn barrier_step_done(&mut self, id: ReqId, error: Option<IoError>) -> bool {
         let Some((barrier, phase)) = self.legacy.barrier else { return false };

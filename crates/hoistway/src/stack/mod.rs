@@ -708,14 +708,6 @@ impl Stack {
         self.room.any(&self.env.device)
     }
 
-    #[inline(always)]
-    fn done(&mut self, req: ReqId, error: Option<IoError>) -> Result<(), StackError> {
-        self.check_issued(req)?;
-        self.complete(req, error);
-        Ok(())
-    }
-
-    #[inline(always)]
     fn check_issued(&self, req: ReqId) -> Result<(), StackError> {
         let issued = self.env.requests.get(req).is_some()
             && self.state[req.index()].place == RequestPlace::Device;

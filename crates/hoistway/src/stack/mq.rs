@@ -202,7 +202,7 @@ impl Stack {
             self.issue_directly(id);
             return;
         }
-        self.give_to_scheduler(id, At::Tail);
+        self.give(id, At::Tail);
         self.env.runs.ask(queue);
     }
 
@@ -334,6 +334,7 @@ impl Stack {
         }
     }
 
+    #[inline(never)]
     fn run_direct(&mut self, queue: QueueId) {
         let busy = self.env.runs.busy(queue);
         if self.held == 0 {
@@ -369,12 +370,13 @@ impl Stack {
 
     /// Sends the collected requests in order; what does not go out joins the residual lists. True when
     /// all were sent.
+    #[inline(always)]
     fn send_collected(&mut self) -> bool {
         let mut all = true;
         for i in 0..self.collected.len() {
             let id = self.collected[i];
             if all && self.room() {
-                let queue = self.issue(id);
+                let queue = self.issue_here(id);
                 self.env.runs.sent(queue, true);
             } else if all {
                 all = false;

@@ -17,6 +17,9 @@ impl Stack {
     /// accepted, and this request is to be handed to the device. `None`: it may meet somebody, and nothing was done.
     #[inline]
     pub fn pass(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
+        if !self.clear_at(now) {
+            return None;
+        }
         let device = &self.env.device;
         let (queue, sync) = (device.queue_of(io.cpu), device.is_sync(io.op, io.flags));
         self.pass_to(now, io, queue, sync)
@@ -25,6 +28,9 @@ impl Stack {
     /// What [`Input::Submit`] alone does with an I/O outside of plug sections, as [`Stack::pass`].
     #[inline]
     pub fn pass_alone(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
+        if !self.clear_at(now) {
+            return None;
+        }
         let device = &self.env.device;
         let (queue, sync) = (device.queue_of(io.cpu), device.is_sync(io.op, io.flags));
         // Of a queue that was full it goes behind those that wait, as `Stack::insert_mq` has it.
@@ -58,7 +64,11 @@ impl Stack {
     #[inline]
     pub fn pass_flush(&mut self, now: Instant, io: &Io) -> bool {
         let pure = io.op == Op::Flush && io.sectors.0 == 0 && io.flags.any(Flags::PREFLUSH);
-        if !pure || !self.env.device.write_cache || !self.flush.next_is_to_come() {
+        if !self.clear_at(now)
+            || !pure
+            || !self.env.device.write_cache
+            || !self.flush.next_is_to_come()
+        {
             return false;
         }
         let io = Io { segments: 1, ..*io };
@@ -72,7 +82,8 @@ impl Stack {
         })
     }
 
-    /// The request of an I/O that meets nobody on its way to a tag, with queue, whether it is sync, and when it is issued.
+    /// The request of an I/O that meets nobody on its way to a tag, for the way is clear: with queue, whether it is sync, and
+    /// when it is issued.
     #[inline(always)]
     fn take_in(
         &mut self,
@@ -84,7 +95,7 @@ impl Stack {
     ) -> Option<ReqId> {
         // The scheduler, there being none, has no say in the size.
         let most = self.env.device.max_sectors.max(Sectors(1));
-        if !self.clear_at(now) || self.plugged(io.proc) || !self.fits_alone(io, most) {
+        if self.plugged(io.proc) || !self.fits_alone(io, most) {
             return None;
         }
         let tag = self.tag_sets[0].take(io.cpu, None)?;

@@ -18,8 +18,16 @@ pub(super) struct Holder {
     tag: Tag,
 }
 
+/// Requests that are closed to merging leave its index.
+#[inline(always)]
+fn take_closed(cx: &mut Cx<'_>, elevator: &mut Elevator) {
+    while let Some(slot) = cx.closed.pop() {
+        elevator.remove(slot);
+    }
+}
+
 impl Stack {
-    #[inline]
+    #[inline(never)]
     pub(super) fn submit(&mut self, io: &Io) -> Result<(), StackError> {
         let data = matches!(io.op, Op::Read | Op::Write);
         if self.plain && data && !io.flags.any(Flags::PREFLUSH | Flags::FUA) {
@@ -323,6 +331,7 @@ impl Stack {
         }
     }
 
+    #[inline]
     pub(super) fn depth_limit(&mut self, io: &Io) -> Depth {
         if self.ending {
             return Depth::Usual;
@@ -354,17 +363,24 @@ impl Stack {
 
     /// Hands a request to the scheduler; it may be absorbed by one that is there.
     pub(super) fn give_to_scheduler(&mut self, id: ReqId, at: At) -> crate::sched::Run {
-        let now = self.now;
-        self.state[id.index()].scheduled = true;
-        self.scheduler.prepare(now, id, &mut self.env.cx());
-        self.insert_prepared(id, at)
+        self.give(id, at)
     }
 
-    /// The same of a request that the scheduler knows.
+    /// The same in the caller's own code, for the way that most take.
     #[inline(always)]
-    fn insert_prepared(&mut self, id: ReqId, at: At) -> crate::sched::Run {
+    pub(super) fn give(&mut self, id: ReqId, at: At) -> crate::sched::Run {
+        self.state[id.index()].scheduled = true;
+        self.insert(id, at, true)
+    }
+
+    /// Inserts a request that the scheduler does not know yet (`fresh`), or that it has kept apart.
+    #[inline(always)]
+    fn insert(&mut self, id: ReqId, at: At, fresh: bool) -> crate::sched::Run {
         let now = self.now;
         let mut cx = self.env.cx();
+        if fresh {
+            self.scheduler.prepare(now, id, &mut cx);
+        }
         let open = match self.entry.search {
             Search::Elevator if at == At::Tail => self.scheduler.open(id, &cx),
             Search::Elevator | Search::Own => Open::Closed,
@@ -393,7 +409,7 @@ impl Stack {
     }
 
     /// Asks the scheduler for a request; in a hurry for any.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> Dispatch {
         // `none` holds nothing back, and each of its hardware queues is asked for its own.
         let answer = if self.hurries() && !self.entry.direct {
@@ -402,11 +418,14 @@ impl Stack {
             let now = self.now;
             // Each turn but the last puts requests back, and none twice.
             loop {
-                let answer = self.scheduler.dispatch(now, queue, &mut self.env.cx());
-                self.take_closed();
-                if answer != Dispatch::Idle || !self.reinsert() {
+                let mut cx = self.env.cx();
+                let answer = self.scheduler.dispatch(now, queue, &mut cx);
+                take_closed(&mut cx, &mut self.elevator);
+                if answer != Dispatch::Idle {
                     break answer;
                 }
+                let Some(first) = self.scheduler.reinsert(now, &mut cx) else { break answer };
+                self.reinsert(first);
             }
         };
         if let Dispatch::Issue(id) = answer {
@@ -417,37 +436,34 @@ impl Stack {
     }
 
     /// A request of those that the scheduler holds, idling and limits ignored.
+    #[inline(never)]
     pub(super) fn drain_one(&mut self) -> Option<ReqId> {
         let now = self.now;
         loop {
-            let next = self.scheduler.drain(now, &mut self.env.cx());
-            self.take_closed();
-            if next.is_some() || !self.reinsert() {
+            let mut cx = self.env.cx();
+            let next = self.scheduler.drain(now, &mut cx);
+            take_closed(&mut cx, &mut self.elevator);
+            if next.is_some() {
                 return next;
             }
+            let first = self.scheduler.reinsert(now, &mut cx)?;
+            self.reinsert(first);
         }
     }
 
-    /// Requests that are closed to merging leave its index.
-    #[inline(always)]
-    fn take_closed(&mut self) {
-        while let Some(slot) = self.env.closed.pop() {
-            self.elevator.remove(slot);
-        }
-    }
-
-    /// Inserts what the scheduler has kept apart; true if there was something.
-    fn reinsert(&mut self) -> bool {
-        let mut any = false;
-        while let Some(id) = self.scheduler.reinsert(self.now, &mut self.env.cx()) {
-            any = true;
+    /// Inserts what the scheduler has kept apart, of which this is the first.
+    #[inline(never)]
+    fn reinsert(&mut self, first: ReqId) {
+        let mut next = Some(first);
+        while let Some(id) = next {
             self.held -= 1;
             self.state[id.index()].place = RequestPlace::Nowhere;
-            self.insert_prepared(id, At::Tail);
+            self.insert(id, At::Tail, false);
+            next = self.scheduler.reinsert(self.now, &mut self.env.cx());
         }
-        any
     }
 
+    #[inline(always)]
     pub(super) fn left_scheduler(&mut self, id: ReqId) {
         let state = &mut self.state[id.index()];
         assert!(state.place == RequestPlace::Queued, "a scheduler issues what it was given, once");
@@ -460,8 +476,13 @@ impl Stack {
     }
 
     /// Hands a request to the device, of whose queue it is. The caller has checked the room.
-    #[inline]
     pub(super) fn issue(&mut self, id: ReqId) -> QueueId {
+        self.issue_here(id)
+    }
+
+    /// The same in the caller's own code, for the way that most take.
+    #[inline(always)]
+    pub(super) fn issue_here(&mut self, id: ReqId) -> QueueId {
         let now = self.now;
         let r = self.env.requests.get_mut(id);
         r.issued = now;
@@ -499,15 +520,19 @@ impl Stack {
         }
     }
 
+    /// The device has served a request, or failed to.
     #[inline(always)]
-    pub(super) fn complete(&mut self, id: ReqId, error: Option<IoError>) {
+    pub(super) fn done(&mut self, id: ReqId, error: Option<IoError>) -> Result<(), StackError> {
+        let Some(r) = self.env.requests.get(id) else { return Err(StackError::StaleRequest(id)) };
+        let state = self.state[id.index()];
+        if state.place != RequestPlace::Device {
+            return Err(StackError::StaleRequest(id));
+        }
+        let (op, queue, sync, cpu) = (r.op, r.queue, r.sync, r.cpu);
         let now = self.now;
         self.counters.completed += 1;
         self.env.trace.emit(now, Event::Done { req: id.slot() });
-        let r = &self.env.requests[id];
-        let (op, queue) = (r.op, r.queue);
         self.left_device(id, op);
-        let state = self.state[id.index()];
         if !state.scheduled && !self.entry.direct {
             self.scheduler.complete_bypassed(now, id, &mut self.env.cx());
         }
@@ -520,8 +545,8 @@ impl Stack {
             }
             if state.steps != 0 {
                 self.data_step_done(id, error);
-            } else if !self.barrier_step_done(id, error) {
-                self.finish(id, error);
+            } else if !self.barrier_exists() || !self.barrier_step_done(id, error) {
+                self.finish_of(id, Holder { queue, sync, cpu, tag: state.tag }, error);
             }
         }
         if self.is_mq() {
@@ -532,17 +557,21 @@ impl Stack {
         } else {
             self.ask_legacy_run();
         }
+        Ok(())
     }
 
     /// The request is over, flush steps included: controllers hear of it, its bios are finished and its
     /// tag is free.
-    #[inline(always)]
     pub(super) fn finish(&mut self, id: ReqId, error: Option<IoError>) {
+        self.finish_of(id, self.holder(id), error);
+    }
+
+    #[inline(always)]
+    fn finish_of(&mut self, id: ReqId, holder: Holder, error: Option<IoError>) {
         let now = self.now;
         for c in &mut self.controllers {
             c.stage.complete(now, id, &mut self.env.cx());
         }
-        let holder = self.holder(id);
         let mut at = self.env.requests.remove_keeping_bios(id);
         while let Some(bio) = at {
             let (io, account, next) = self.env.requests.end_bio(bio);

@@ -171,8 +171,8 @@ impl TagSet {
             let list = self.next_wake;
             self.next_wake = (list + 1) % LISTS;
             if !self.lists[list].is_empty() {
-                let n = (self.batch as usize).min(self.lists[list].len());
-                woken.extend(self.lists[list].drain(..n));
+                let batch = (0..self.batch).map_while(|_| self.lists[list].pop_front());
+                batch.for_each(|waiter| woken.push_back(waiter));
                 return;
             }
         }

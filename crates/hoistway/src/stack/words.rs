@@ -60,24 +60,32 @@ impl Words {
     }
 
     /// Takes a place: one of the first `depth` of its word, or any.
+    #[inline(always)]
     pub fn get(&mut self, cpu: u32, depth: Option<u32>) -> Option<u32> {
         let cpu = cpu as usize % MOST_HINTS;
+        // As most of the time: a free place of the word of the hint, the first.
+        if depth.is_none()
+            && !self.round_robin
+            && let Some(&hint) = self.hints.get(cpu)
+            && let at = hint >> self.shift
+            && let Some(word) = self.words.get_mut(at as usize)
+            && word.taken != u64::MAX
+        {
+            let tag = (at << self.shift) + word.take_first(!word.taken);
+            if tag == hint {
+                self.hints[cpu] = self.behind(tag);
+            }
+            return Some(tag);
+        }
+        self.search(cpu, depth)
+    }
+
+    #[inline(never)]
+    fn search(&mut self, cpu: usize, depth: Option<u32>) -> Option<u32> {
         if cpu >= self.hints.len() {
             self.hints.resize(cpu + 1, self.first_hint);
         }
         let hint = self.hints[cpu];
-        if depth.is_none() && !self.round_robin {
-            // As most of the time: the first free place of the word of the hint.
-            let at = hint >> self.shift;
-            let word = &mut self.words[at as usize];
-            if word.taken != u64::MAX {
-                let tag = (at << self.shift) + word.take_first(!word.taken);
-                if tag == hint {
-                    self.hints[cpu] = self.behind(tag);
-                }
-                return Some(tag);
-            }
-        }
         let found = self.find(hint, depth);
         self.hints[cpu] = match found {
             None => 0,
@@ -93,27 +101,32 @@ impl Words {
     }
 
     fn find(&mut self, hint: u32, depth: Option<u32>) -> Option<u32> {
-        let count = self.words.len() as u32;
-        let mut at = hint >> self.shift;
-        let mut from = match depth {
+        let (whole, shift) = (self.whole, self.shift);
+        let seen = |at: u32| match depth {
+            None => u64::MAX,
+            Some(d) if whole => low_bits(d.saturating_sub(at << shift)),
+            Some(d) => low_bits(d),
+        };
+        let first = hint >> shift;
+        let before = match depth {
             None if !self.round_robin => 0,
-            _ => low_bits(hint % self.places),
+            _ => low_bits(hint & (self.places - 1)),
         };
         // Without a depth round robin does not go back within the word of the hint.
         let back = depth.is_some() || !self.round_robin;
-        for _ in 0..count {
-            let seen = match depth {
-                None => u64::MAX,
-                Some(d) if self.whole => low_bits(d.saturating_sub(at << self.shift)),
-                Some(d) => low_bits(d),
-            };
-            if let Some(place) = self.words[at as usize].take(seen, from, back) {
-                return Some((at << self.shift) + place);
-            }
-            from = 0;
-            at = if at + 1 == count { 0 } else { at + 1 };
+        let (low, high) = self.words.split_at_mut(first as usize);
+        let (own, high) = high.split_first_mut().expect("a hint is a place");
+        if let Some(place) = own.take(seen(first), before, back) {
+            return Some((first << shift) + place);
         }
-        None
+        let behind = (first + 1..)
+            .zip(high)
+            .find_map(|(at, word)| word.take(seen(at), 0, true).map(|place| (at << shift) + place));
+        behind.or_else(|| {
+            (0..).zip(low).find_map(|(at, word)| {
+                word.take(seen(at), 0, true).map(|place| (at << shift) + place)
+            })
+        })
     }
 
     /// The places of word `at` that a submitter of that depth sees.
@@ -151,7 +164,7 @@ impl Words {
 
 impl Word {
     /// Takes one of the places `seen`, the first that is not `before` and, with `back`, then the first of all.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, seen: u64, before: u64, back: bool) -> Option<u32> {
         loop {
             let free = !self.taken & seen;

@@ -171,7 +171,6 @@ impl<R: Recorder> Core<R> {
     }
 
     /// Tells the stack something that it cannot refuse, and carries out what it says.
-    #[inline]
     pub fn input(&mut self, input: Input, owner: &mut impl Owner) {
         if let Err(error) = self.stack.handle(self.now, input) {
             refuses(&error);
@@ -219,7 +218,7 @@ impl<R: Recorder> Core<R> {
         self.drain(owner);
     }
 
-    #[inline]
+    #[inline(always)]
     fn drain(&mut self, owner: &mut impl Owner) {
         loop {
             match self.stack.poll(self.now) {

@@ -87,7 +87,8 @@ pub enum Dispatch {
     Issue(ReqId),
     /// Requests are pending but held back on purpose (idling, no token, too young).
     Idle,
-    /// Nothing is pending. The call changed no state.
+    /// Nothing is pending. The call changed no state: a stack of the multi-queue profile, whose kernel asks
+    /// `has_work` first, leaves it out.
     Empty,
 }
 

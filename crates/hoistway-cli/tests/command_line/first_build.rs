@@ -4,9 +4,10 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Crates of others, and lines of ours with and without optimisation, that are enough for a first result. The lab takes
-/// the compiler four times as long with it.
+/// the compiler four times as long with it. With 68,695 and 24,944 lines the build and the comparison took 47 s of processor
+/// time (two processors of an AMD EPYC); the aim is 75.
 const OTHERS_MAX: usize = 45;
-const OPTIMISED_MAX: usize = 68_000;
+const OPTIMISED_MAX: usize = 69_500;
 const PLAIN_MAX: usize = 25_500;
 
 fn root() -> PathBuf {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// A drive's place in the grid, a name and its value.
-type Row = (usize, String, String);
+type SettingRow = (usize, String, String);
 
 /// Settings of one kind; rows that are known already take no room.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     /// Each with its place in the order of first appearance.
-    rows: BTreeMap<Row, usize>,
+    rows: BTreeMap<SettingRow, usize>,
 }
 
 impl Settings {
@@ -28,7 +28,8 @@ impl Settings {
     /// (name, value): one line for what is the same on every drive, else one per drive as `name[drive]`. Order of first
     /// appearance.
     pub(super) fn united(&self, drive_name: &dyn Fn(usize) -> String) -> Vec<(String, String)> {
-        let mut rows: Vec<(&Row, usize)> = self.rows.iter().map(|(row, at)| (row, *at)).collect();
+        let mut rows: Vec<(&SettingRow, usize)> =
+            self.rows.iter().map(|(row, at)| (row, *at)).collect();
         rows.sort_unstable_by_key(|(_, at)| *at);
         let mut names: Vec<&String> = Vec::new();
         for ((_, name, _), _) in &rows {
@@ -38,7 +39,7 @@ impl Settings {
         }
         let mut all: Vec<(String, String)> = Vec::new();
         for name in names {
-            let of_name: Vec<&Row> =
+            let of_name: Vec<&SettingRow> =
                 rows.iter().map(|(r, _)| *r).filter(|r| r.1 == *name).collect();
             if of_name.iter().all(|r| r.2 == of_name[0].2) {
                 all.push((name.clone(), of_name[0].2.clone()));

@@ -222,7 +222,7 @@ fn steps_within(range: &Range<f64>, from: f64, to: f64, steps: f64) -> (f64, f64
 
 /// What lies on the plot, by bands as high as a name: of hundreds of things a box is held against those of its own bands.
 #[derive(Debug)]
-struct Drawn {
+struct Occupied {
     top: f64,
     /// Marks and names, which no other name may cover.
     taken: Bands<Rect>,
@@ -231,11 +231,11 @@ struct Drawn {
     lines: Bands<PlotLine>,
 }
 
-impl Drawn {
-    fn new(frame: &Rect) -> Drawn {
+impl Occupied {
+    fn new(frame: &Rect) -> Occupied {
         let count = 1 + Bands::<Rect>::of(frame.top, frame.bottom);
         let [taken, names] = std::array::from_fn(|_| Bands::new(count));
-        Drawn { top: frame.top, taken, names, lines: Bands::new(count) }
+        Occupied { top: frame.top, taken, names, lines: Bands::new(count) }
     }
 
     /// The bands of a range, and of what is a unit away from it.
@@ -312,7 +312,7 @@ fn place(
     steps: &[(f64, f64)],
     frame: &Rect,
 ) -> Vec<(String, Rect)> {
-    let mut drawn = Drawn::new(frame);
+    let mut drawn = Occupied::new(frame);
     places.iter().for_each(|&(x, y)| drawn.add_mark(Rect::around(x, y, MARK + 1.5)));
     steps.windows(2).for_each(|w| drawn.add_line(PlotLine::new(w[0], w[1])));
     let mut out: Vec<Option<(String, Rect)>> = points.iter().map(|_| None).collect();
@@ -347,7 +347,7 @@ fn places_beside((x, y): (f64, f64), width: f64) -> [(f64, f64); 8] {
 
 /// The free box of a width that costs least: near its point, not crossed by a line, and its own line not
 /// through another name.
-fn spot((x, y): (f64, f64), width: f64, drawn: &Drawn, frame: &Rect) -> Rect {
+fn spot((x, y): (f64, f64), width: f64, drawn: &Occupied, frame: &Rect) -> Rect {
     let of = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + LINE };
     let free = |r: &Rect| r.within(frame) && drawn.is_free(r);
     let away = |r: &Rect| {

@@ -303,22 +303,25 @@ impl Array {
     #[inline]
     fn program_run(&mut self, now: u64, time: u64, units: u64, bytes: u64) {
         let Array { reads, programs, buffer, next_die, programmed_until, .. } = self;
+        let all = programs.len();
         let mut until = *programmed_until;
         let mut left = units as usize;
         buffer.pass(now);
         while left > 0 {
             // Up to the last die, behind which the first comes.
-            let run = left.min(programs.len() - *next_die);
+            let run = left.min(all - *next_die);
             let dies = *next_die..*next_die + run;
-            for (die, reads) in programs[dies.clone()].iter_mut().zip(&reads[dies]) {
+            let programs = &mut programs[dies.clone()];
+            for (die, reads) in programs.iter_mut().zip(&reads[dies]) {
                 let release = die.free.max(reads.free).max(now) + time;
                 *die = Programs { free: release, time };
                 until = until.max(release);
-                // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does
-                // not hold back the space of later ones.
-                buffer.push(release, bytes);
             }
-            *next_die = if *next_die + run == programs.len() { 0 } else { *next_die + run };
+            // Deviation: "oldest" is taken as the earliest release, so that a unit delayed by reads does not hold back the
+            // space of later ones.
+            buffer.reach(until);
+            programs.iter().for_each(|die| buffer.push(die.free, bytes));
+            *next_die = if *next_die + run == all { 0 } else { *next_die + run };
             left -= run;
         }
         buffer.count(units, bytes);

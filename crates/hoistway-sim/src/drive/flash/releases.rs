@@ -48,14 +48,21 @@ impl Releases {
         }
     }
 
-    /// A unit that will be released at `release`; [`Releases::count`] is to follow.
+    /// Units will be pushed that are released at `last` at the latest.
+    #[inline]
+    pub fn reach(&mut self, last: u64) {
+        let number = (last >> self.shift).max(self.first);
+        if number - self.first >= self.bins.len() as u64 {
+            self.grow(number);
+        }
+    }
+
+    /// A unit that will be released at `release`, behind [`Releases::reach`]; [`Releases::count`] is to follow.
     #[inline]
     pub fn push(&mut self, release: u64, bytes: u64) {
         // One released before others that have gone already is in the first, too.
         let number = (release >> self.shift).max(self.first);
-        if number - self.first >= self.bins.len() as u64 {
-            self.grow(number);
-        }
+        debug_assert!(number - self.first < self.bins.len() as u64);
         let at = number as usize & (self.bins.len() - 1);
         let bin = &mut self.bins[at];
         bin.units.push((release, bytes));
@@ -143,6 +150,7 @@ mod tests {
                 let release = now + rng.below(30_000_000);
                 let bytes = if alike { 5 } else { 1 + rng.below(9) };
                 releases.pass(now);
+                releases.reach(release);
                 releases.push(release, bytes);
                 releases.count(1, bytes);
                 plain.push((release, bytes));

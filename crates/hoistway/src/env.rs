@@ -48,7 +48,7 @@ pub struct Runs {
     work: Vec<bool>,
     /// How many of them.
     asked_for: usize,
-    /// The queue that was asked for last: of one alone it is found without a search.
+    /// The queue that was asked for last; if only one was asked for, this is it.
     latest: usize,
     /// The queue that is looked at first.
     first: usize,

@@ -166,7 +166,8 @@ pub trait Scheduler: Stage + Steps {
     /// Takes the request in.
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run;
 
-    /// Which request goes to the device next, for a run of `queue`?
+    /// Which request goes to the device next, for a run of `queue`? In the multi-queue profile asked only while the
+    /// scheduler holds a request.
     fn dispatch(&mut self, now: Instant, queue: QueueId, cx: &mut Cx<'_>) -> Dispatch;
 
     /// Asked after `dispatch` said `Idle`, or `drain` nothing, until it answers `None`: a request that has waited

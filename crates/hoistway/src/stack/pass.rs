@@ -139,7 +139,7 @@ impl Stack {
         self.now = now;
         self.counters.completed += 1;
         self.counters.finished += 1;
-        // No command that runs alone is with the device, so this is none.
+        // No command that runs alone is with the device (`room.alone` above), so this is none.
         self.room.used -= 1;
         self.env.requests.remove_keeping_bios(id);
         let io = self.env.requests.end_bio(bio).0;

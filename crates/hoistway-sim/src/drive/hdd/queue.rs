@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// The first from place `at` on that begins from `first` to `first + width`; none: at the end.
-    #[inline(never)] // Seven instructions each, with nothing else to keep in registers.
+    #[inline(never)] // Alone the loop keeps all it needs in registers.
     pub fn next_start(&self, at: usize, first: u64, width: u64) -> usize {
         let rest = &self.starts[at..];
         let found = rest.iter().position(|start| start.wrapping_sub(first) <= width);

@@ -16,7 +16,7 @@
 //! Both orders grow to the most that ever waited at once.
 
 use super::ids::{EntityNo, Id, Rows};
-use super::runs::{Berth, WaitingEntity, WaitingRuns};
+use super::runs::{RunPlace, WaitingEntity, WaitingRuns};
 use super::wf2q::VTime;
 use crate::tree::{Augment, Nodes, Tree};
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ const ROOM: u32 = 16;
 /// Where everybody is, for all sets of a device: an entity is in at most one.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    berths: Rows<EntityNo, Berth>,
+    run_places: Rows<EntityNo, RunPlace>,
     turn: u64,
     /// Nodes of the trees, if there are any.
     shape: Nodes<VTime, MinStart>,
@@ -47,12 +47,12 @@ pub(super) struct Places {
 
 impl Places {
     pub fn new(exact: bool) -> Places {
-        Places { berths: Rows::new(), turn: 0, shape: Nodes::new(0), exact }
+        Places { run_places: Rows::new(), turn: 0, shape: Nodes::new(0), exact }
     }
 
     /// Makes room for so many entities.
     pub fn grow(&mut self, entities: usize) {
-        self.berths.resize(entities, Berth::VACANT);
+        self.run_places.resize(entities, RunPlace::VACANT);
         if !self.exact {
             self.shape.grow(entities);
         }
@@ -118,9 +118,9 @@ impl ActiveSet {
         places.turn += 1;
         let one = WaitingEntity { key: start, other: finish, turn, who };
         if start.after(v) {
-            self.later.push(&mut places.berths, one);
+            self.later.push(&mut places.run_places, one);
         } else {
-            self.eligible.push(&mut places.berths, one.turned());
+            self.eligible.push(&mut places.run_places, one.turned());
         }
     }
 
@@ -132,11 +132,11 @@ impl ActiveSet {
             self.tree.remove(&mut places.shape, who.0);
             return;
         }
-        let berths = &mut places.berths;
-        if berths[who].by_start() {
-            self.later.remove(berths, who);
+        let run_places = &mut places.run_places;
+        if run_places[who].by_start() {
+            self.later.remove(run_places, who);
         } else {
-            self.eligible.remove(berths, who);
+            self.eligible.remove(run_places, who);
         }
     }
 
@@ -164,8 +164,8 @@ impl ActiveSet {
         while let Some(&one) = self.later.first()
             && !one.key.after(v)
         {
-            self.later.pop(&mut places.berths);
-            self.eligible.push(&mut places.berths, one.turned());
+            self.later.pop(&mut places.run_places);
+            self.eligible.push(&mut places.run_places, one.turned());
         }
     }
 
@@ -191,7 +191,7 @@ impl ActiveSet {
     /// The smallest finish, eligible or not; `NONE` if the set is empty. Linear in those that V has not
     /// reached: only the removal of a group asks.
     pub fn first(&self, places: &Places) -> EntityNo {
-        let later = self.later.iter(&places.berths).map(|one| one.turned());
+        let later = self.later.iter(&places.run_places).map(|one| one.turned());
         let least = later.chain(self.eligible.first().copied());
         let least = least.reduce(|a, b| if b.sooner(&a) { b } else { a });
         least.map_or(EntityNo(self.tree.first()), |one| one.who)
@@ -209,8 +209,9 @@ impl ActiveSet {
 
     /// The orders become a tree of the reference: one as if all had come just now, in their order.
     fn plant(&mut self, places: &mut Places) {
-        let later = self.later.iter(&places.berths).map(WaitingEntity::turned);
-        let mut all: Vec<WaitingEntity> = self.eligible.iter(&places.berths).chain(later).collect();
+        let later = self.later.iter(&places.run_places).map(WaitingEntity::turned);
+        let mut all: Vec<WaitingEntity> =
+            self.eligible.iter(&places.run_places).chain(later).collect();
         self.eligible.clear();
         self.later.clear();
         all.sort_unstable_by_key(|one| one.turn);
@@ -229,7 +230,7 @@ pub(super) fn set_exact<'a>(
     if core::mem::replace(&mut places.exact, exact) == exact {
         return;
     }
-    places.grow(places.berths.len());
+    places.grow(places.run_places.len());
     for (set, v) in sets {
         if exact { set.line_up(places, v) } else { set.plant(places) }
     }

@@ -49,7 +49,7 @@ impl WaitingEntity {
 
 /// Where an entity waits. It is in at most one run of a device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Berth {
+pub(super) struct RunPlace {
     key: VTime,
     other: VTime,
     turn: u64,
@@ -62,8 +62,8 @@ pub(super) struct Berth {
     by_start: bool,
 }
 
-impl Berth {
-    pub const VACANT: Berth = Berth {
+impl RunPlace {
+    pub const VACANT: RunPlace = RunPlace {
         key: VTime(0),
         other: VTime(0),
         turn: 0,
@@ -84,7 +84,7 @@ impl Berth {
     }
 }
 
-type Berths = Rows<EntityNo, Berth>;
+type RunPlaces = Rows<EntityNo, RunPlace>;
 
 /// The last of a run.
 #[derive(Clone, Copy, Debug)]
@@ -130,10 +130,13 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
     }
 
     /// Everybody, run by run.
-    pub fn iter<'a>(&'a self, berths: &'a Berths) -> impl Iterator<Item = WaitingEntity> + 'a {
+    pub fn iter<'a>(
+        &'a self,
+        run_places: &'a RunPlaces,
+    ) -> impl Iterator<Item = WaitingEntity> + 'a {
         let next = |one: &WaitingEntity| {
-            let next = berths[one.who].next;
-            next.some().map(|next| berths[next].of(next))
+            let next = run_places[one.who].next;
+            next.some().map(|next| run_places[next].of(next))
         };
         self.heap.iter().flat_map(move |&first| core::iter::successors(Some(first), next))
     }
@@ -145,11 +148,11 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
     }
 
     #[inline]
-    pub fn push(&mut self, berths: &mut Berths, one: WaitingEntity) {
+    pub fn push(&mut self, run_places: &mut RunPlaces, one: WaitingEntity) {
         let mut prev = EntityNo::NONE;
         for end in &mut self.ends[..self.open] {
             let behind = if one.key == end.key {
-                !Self::before(&one, &berths[end.who].of(end.who))
+                !Self::before(&one, &run_places[end.who].of(end.who))
             } else {
                 one.key.after(end.key)
             };
@@ -161,16 +164,16 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
         }
         let WaitingEntity { key, other, turn, .. } = one;
         let (next, place, by_start) = (EntityNo::NONE, 0, BY_START);
-        berths[one.who] = Berth { key, other, turn, next, prev, place, by_start };
+        run_places[one.who] = RunPlace { key, other, turn, next, prev, place, by_start };
         if prev.is_some() {
-            berths[prev].next = one.who;
+            run_places[prev].next = one.who;
         } else {
-            self.begin(berths, one);
+            self.begin(run_places, one);
         }
     }
 
     /// Begins a run, which is open: it is before the ends of all that are.
-    fn begin(&mut self, berths: &mut Berths, one: WaitingEntity) {
+    fn begin(&mut self, run_places: &mut RunPlaces, one: WaitingEntity) {
         if self.open == OPEN {
             self.ends.copy_within(1.., 0);
         } else {
@@ -178,58 +181,58 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
         }
         self.ends[self.open - 1] = RunEnd { key: one.key, who: one.who };
         self.heap.push(one);
-        self.rise(berths, self.heap.len() - 1, one);
+        self.rise(run_places, self.heap.len() - 1, one);
     }
 
     /// Takes out the first of all; there must be one.
     #[inline]
-    pub fn pop(&mut self, berths: &mut Berths) {
+    pub fn pop(&mut self, run_places: &mut RunPlaces) {
         let who = self.heap[0].who;
-        let next = berths[who].next;
+        let next = run_places[who].next;
         if next.is_none() {
-            self.finish(berths, who, 0);
+            self.finish(run_places, who, 0);
         } else {
-            self.advance(berths, 0, next);
+            self.advance(run_places, 0, next);
         }
     }
 
     /// Takes out `who`, who waits here.
     #[inline]
-    pub fn remove(&mut self, berths: &mut Berths, who: EntityNo) {
-        let Berth { next, prev, place, .. } = berths[who];
+    pub fn remove(&mut self, run_places: &mut RunPlaces, who: EntityNo) {
+        let RunPlace { next, prev, place, .. } = run_places[who];
         match (prev.is_some(), next.is_some()) {
-            (false, true) => self.advance(berths, place as usize, next),
-            (false, false) => self.finish(berths, who, place as usize),
+            (false, true) => self.advance(run_places, place as usize, next),
+            (false, false) => self.finish(run_places, who, place as usize),
             (true, true) => {
-                berths[prev].next = next;
-                berths[next].prev = prev;
+                run_places[prev].next = next;
+                run_places[next].prev = prev;
             }
             (true, false) => {
-                berths[prev].next = EntityNo::NONE;
-                self.shorten(berths, who, prev);
+                run_places[prev].next = EntityNo::NONE;
+                self.shorten(run_places, who, prev);
             }
         }
     }
 
     /// The run at that place goes on with `next`.
     #[inline]
-    fn advance(&mut self, berths: &mut Berths, mut at: usize, next: EntityNo) {
-        let berth = &mut berths[next];
-        berth.prev = EntityNo::NONE;
-        let one = berth.of(next);
+    fn advance(&mut self, run_places: &mut RunPlaces, mut at: usize, next: EntityNo) {
+        let place_in_run = &mut run_places[next];
+        place_in_run.prev = EntityNo::NONE;
+        let one = place_in_run.of(next);
         while let Some(child) = self.least_child(at) {
             let below = self.heap[child];
             if Self::before(&one, &below) {
                 break;
             }
-            self.put(berths, at, below);
+            self.put(run_places, at, below);
             at = child;
         }
-        self.put(berths, at, one);
+        self.put(run_places, at, one);
     }
 
     /// The run at that place, of which `who` was the last, is over.
-    fn finish(&mut self, berths: &mut Berths, who: EntityNo, mut at: usize) {
+    fn finish(&mut self, run_places: &mut RunPlaces, who: EntityNo, mut at: usize) {
         if let Some(end) = self.ends[..self.open].iter().position(|end| end.who == who) {
             self.ends.copy_within(end + 1..self.open, end);
             self.open -= 1;
@@ -239,20 +242,20 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
         let Some(last) = self.heap.pop() else { return };
         if at < self.heap.len() {
             while let Some(child) = self.least_child(at) {
-                self.put(berths, at, self.heap[child]);
+                self.put(run_places, at, self.heap[child]);
                 at = child;
             }
-            self.rise(berths, at, last);
+            self.rise(run_places, at, last);
         }
     }
 
     /// A run of which `who` was the last ends with `prev` now. The ends stay in order.
-    fn shorten(&mut self, berths: &Berths, who: EntityNo, prev: EntityNo) {
+    fn shorten(&mut self, run_places: &RunPlaces, who: EntityNo, prev: EntityNo) {
         let ends = &mut self.ends[..self.open];
         let Some(mut at) = ends.iter().position(|end| end.who == who) else { return };
-        let one = berths[prev].of(prev);
+        let one = run_places[prev].of(prev);
         while let Some(&next) = ends.get(at + 1)
-            && Self::before(&one, &berths[next.who].of(next.who))
+            && Self::before(&one, &run_places[next.who].of(next.who))
         {
             ends[at] = next;
             at += 1;
@@ -261,8 +264,8 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
     }
 
     #[inline]
-    fn put(&mut self, berths: &mut Berths, at: usize, one: WaitingEntity) {
-        berths[one.who].place = at as u32;
+    fn put(&mut self, run_places: &mut RunPlaces, at: usize, one: WaitingEntity) {
+        run_places[one.who].place = at as u32;
         self.heap[at] = one;
     }
 
@@ -285,17 +288,17 @@ impl<const BY_START: bool> WaitingRuns<BY_START> {
 
     /// Puts `one` at the vacant place `at` or above.
     #[inline]
-    fn rise(&mut self, berths: &mut Berths, mut at: usize, one: WaitingEntity) {
+    fn rise(&mut self, run_places: &mut RunPlaces, mut at: usize, one: WaitingEntity) {
         while at > 0 {
             let parent = (at - 1) / ARITY;
             let above = self.heap[parent];
             if !Self::before(&one, &above) {
                 break;
             }
-            self.put(berths, at, above);
+            self.put(run_places, at, above);
             at = parent;
         }
-        self.put(berths, at, one);
+        self.put(run_places, at, one);
     }
 }
 
@@ -306,7 +309,7 @@ mod tests {
     /// Entities `0..who` join and leave for `turns` turns; `key` says by what the next one waits. The most runs there
     /// were.
     fn most_runs(who: u32, turns: u64, mut key: impl FnMut(u64) -> u64) -> usize {
-        let mut berths: Berths = alloc::vec![Berth::VACANT; who as usize].into();
+        let mut run_places: RunPlaces = alloc::vec![RunPlace::VACANT; who as usize].into();
         let mut runs = WaitingRuns::<false>::default();
         let (mut waiting, mut most) = (alloc::collections::BTreeSet::new(), 0);
         for turn in 0..turns {
@@ -315,15 +318,18 @@ mod tests {
             } else {
                 let who = runs.first().expect("all wait").who;
                 assert_eq!(waiting.pop_first().map(|(_, _, first)| first), Some(who.0));
-                runs.pop(&mut berths);
+                runs.pop(&mut run_places);
                 who
             };
             let key = key(turn);
             waiting.insert((key, turn, who.0));
-            runs.push(&mut berths, WaitingEntity { key: VTime(key), other: VTime(0), turn, who });
+            runs.push(
+                &mut run_places,
+                WaitingEntity { key: VTime(key), other: VTime(0), turn, who },
+            );
             most = most.max(runs.heap.len());
         }
-        assert_eq!(runs.iter(&berths).count(), who as usize);
+        assert_eq!(runs.iter(&run_places).count(), who as usize);
         most
     }
 

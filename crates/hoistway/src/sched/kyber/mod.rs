@@ -307,7 +307,7 @@ impl Kyber {
         self.wanting[domain] += u32::from(!waits);
     }
 
-    /// It does not; true: it did.
+    /// It no longer waits for one; returns whether it did.
     #[inline]
     fn unwant(&mut self, queue: usize, domain: usize) -> bool {
         let waited = core::mem::take(&mut self.queues[queue].wants[domain]);

@@ -63,7 +63,7 @@ impl Tokens {
         } else {
             hint + 1
         };
-        // The lowest one.
+        // Marks the lowest free number as held.
         self.held[word as usize] |= free & free.wrapping_neg();
         self.outstanding += 1;
         Some(number as u16)

@@ -76,7 +76,7 @@ impl Mechanism {
         Best { score, number: q.number, choice: Some(choice) }
     }
 
-    #[inline(never)] // With registers of its own.
+    #[inline(never)] // Alone the loop keeps more of what it needs in registers.
     fn best_queued(&self, now: u64, window: (u64, u64), best: &mut Best) {
         let all = self.queue.all();
         // First what costs nothing: its score lets most others be dropped by a bound.

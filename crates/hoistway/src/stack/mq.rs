@@ -202,7 +202,7 @@ impl Stack {
             self.issue_directly(id);
             return;
         }
-        self.give(id, At::Tail);
+        self.give_inlined(id, At::Tail);
         self.env.runs.ask(queue);
     }
 
@@ -376,7 +376,7 @@ impl Stack {
         for i in 0..self.collected.len() {
             let id = self.collected[i];
             if all && self.room() {
-                let queue = self.issue_here(id);
+                let queue = self.issue_inlined(id);
                 self.env.runs.sent(queue, true);
             } else if all {
                 all = false;

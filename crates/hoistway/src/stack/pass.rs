@@ -17,31 +17,26 @@ impl Stack {
     /// accepted, and this request is to be handed to the device. `None`: it may meet somebody, and nothing was done.
     #[inline]
     pub fn pass(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
-        if !self.clear_at(now) {
-            return None;
-        }
-        let device = &self.env.device;
-        let (queue, sync) = (device.queue_of(io.cpu), device.is_sync(io.op, io.flags));
-        self.pass_to(now, io, queue, sync)
+        self.pass_behind(now, io, false)
     }
 
     /// What [`Input::Submit`] alone does with an I/O outside of plug sections, as [`Stack::pass`].
     #[inline]
     pub fn pass_alone(&mut self, now: Instant, io: &Io) -> Option<ReqId> {
+        self.pass_behind(now, io, true)
+    }
+
+    /// `behind`: of a queue that was full the I/O goes behind those that wait, as `Stack::insert_mq` has it.
+    #[inline(always)]
+    fn pass_behind(&mut self, now: Instant, io: &Io, behind: bool) -> Option<ReqId> {
         if !self.clear_at(now) {
             return None;
         }
         let device = &self.env.device;
         let (queue, sync) = (device.queue_of(io.cpu), device.is_sync(io.op, io.flags));
-        // Of a queue that was full it goes behind those that wait, as `Stack::insert_mq` has it.
-        if self.env.runs.busy(queue) && !(sync && device.hw_queues > 1) {
+        if behind && self.env.runs.busy(queue) && !(sync && device.hw_queues > 1) {
             return None;
         }
-        self.pass_to(now, io, queue, sync)
-    }
-
-    #[inline(always)]
-    fn pass_to(&mut self, now: Instant, io: &Io, queue: QueueId, sync: bool) -> Option<ReqId> {
         if io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA) || !self.room() {
             return None;
         }

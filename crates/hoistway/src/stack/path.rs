@@ -363,12 +363,12 @@ impl Stack {
 
     /// Hands a request to the scheduler; it may be absorbed by one that is there.
     pub(super) fn give_to_scheduler(&mut self, id: ReqId, at: At) -> crate::sched::Run {
-        self.give(id, at)
+        self.give_inlined(id, at)
     }
 
-    /// The same in the caller's own code, for the way that most take.
+    /// The same, inlined for the way that most take.
     #[inline(always)]
-    pub(super) fn give(&mut self, id: ReqId, at: At) -> crate::sched::Run {
+    pub(super) fn give_inlined(&mut self, id: ReqId, at: At) -> crate::sched::Run {
         self.state[id.index()].scheduled = true;
         self.insert(id, at, true)
     }
@@ -477,12 +477,12 @@ impl Stack {
 
     /// Hands a request to the device, of whose queue it is. The caller has checked the room.
     pub(super) fn issue(&mut self, id: ReqId) -> QueueId {
-        self.issue_here(id)
+        self.issue_inlined(id)
     }
 
-    /// The same in the caller's own code, for the way that most take.
+    /// The same, inlined for the way that most take.
     #[inline(always)]
-    pub(super) fn issue_here(&mut self, id: ReqId) -> QueueId {
+    pub(super) fn issue_inlined(&mut self, id: ReqId) -> QueueId {
         let now = self.now;
         let r = self.env.requests.get_mut(id);
         r.issued = now;

@@ -180,9 +180,7 @@ impl Word {
             self.taken &= !core::mem::take(&mut self.freed);
         }
     }
-}
 
-impl Word {
     /// Takes the first of `free`, which there is.
     #[inline(always)]
     fn take_first(&mut self, free: u64) -> u32 {

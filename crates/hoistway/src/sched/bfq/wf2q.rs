@@ -561,6 +561,7 @@ impl FairQueue {
         let tree = &mut node.trees[class];
         tree.v = tree.v.plus(delta(n, tree.wsum));
         if !tree.idle.is_empty() {
+            // Mostly V has not passed it, which `forget` finds out too, but for the price of a call.
             let lo = EntityNo(tree.idle.first());
             if tree.active.is_empty() || !self.ents[lo].finish.after(tree.v) {
                 self.forget(at, class);
